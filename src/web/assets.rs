@@ -37,6 +37,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("session.js", SCRIPT, include_bytes!("assets/session.js")),
     ("strip.js", SCRIPT, include_bytes!("assets/strip.js")),
     ("motion.js", SCRIPT, include_bytes!("assets/motion.js")),
+    ("slideshow.js", SCRIPT, include_bytes!("assets/slideshow.js")),
     ("zoom.js", SCRIPT, include_bytes!("assets/zoom.js")),
     ("writes.js", SCRIPT, include_bytes!("assets/writes.js")),
     ("head.js", SCRIPT, include_bytes!("assets/head.js")),

@@ -27,7 +27,7 @@ await step("the best take is the cover, and the pointer leafs through the others
   const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
   const card = page.locator(`.card[data-session="${harbour}"]`);
   await until(() => card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
-  await until(() => card.locator(".takes").textContent(), "9 takes", "how many");
+  await until(() => card.locator(".takes").textContent(), "9 iterations", "how many");
   const before = await card.locator("img").getAttribute("src");
   const box = await card.locator(".cover").boundingBox();
   await page.mouse.move(box.x + 6, box.y + box.height / 2);
@@ -239,6 +239,19 @@ await step("archives, with a reason and a way back", async () => {
   await until(async () => (await listed()).length, before, "restored");
 });
 
+await step("moves several to a project, and back", async () => {
+  await go(page, "/");
+  const project = async (id) => (await listed()).find((session) => session.id === id).project;
+  const chosen = (await listed()).slice(0, 2);
+  for (const session of chosen) { await page.locator(`.card[data-session="${session.id}"]`).focus(); await page.keyboard.press("s"); }
+  await page.getByRole("button", { name: "Project…" }).click();
+  await page.locator("dialog input").fill("Together");
+  await page.locator("dialog button.primary").click();
+  for (const session of chosen) await until(() => project(session.id), "Together", "moved");
+  await page.locator("#toast button").click();
+  for (const session of chosen) await until(() => project(session.id), session.project, "as before");
+});
+
 await step("what is exported can be opened elsewhere", async () => {
   const [session] = await listed();
   const file = async (form, of) => new Uint8Array(await (await fetch(`${base}/export/${form}?of=${encodeURIComponent(of)}`)).arrayBuffer());
@@ -290,6 +303,23 @@ await step("Enter leads into what was found while typing, never to something els
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement.classList.contains("card"));
   await until(() => page.locator("h1").textContent(), "2 sessions", "the same results");
+});
+
+await step("what was rejected stays out of the images, unless it is wanted", async () => {
+  await go(page, "/search");
+  const count = async () => Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
+  const all = await count();
+  const reference = (await page.locator("#wall .card").first().getAttribute("data-reference")).split("/")[0];
+  await ask("annotate-iteration", { reference, addTags: ["rejected"] });
+  await go(page, "/search");
+  await until(count, all - 1, "one less");
+  await page.getByRole("link", { name: "With rejected" }).click();
+  await page.waitForURL("**rejected=shown**");
+  await page.waitForSelector("html[data-ready]");
+  await until(count, all, "with it");
+  await go(page, "/search?q=tag%3Arejected");
+  await until(count, 1, "asked for");
+  await ask("annotate-iteration", { reference, removeTags: ["rejected"] });
 });
 
 await step("facets choose any of some, and exclude others", async () => {

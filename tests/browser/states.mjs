@@ -88,7 +88,7 @@ await step("damage is said, and costs only what it touched", async () => {
   await until(() => page.locator(".gone:visible strong").textContent(), "Image damaged or missing", "what it is");
   await look("damaged-audit", `/sessions/${picture.session.id}/audit`);
   await go(page, `/sessions/${picture.session.id}/audit`);
-  await until(() => page.locator(".verdict.bad strong").textContent(), "1 of 1 images missing or altered", "the verdict");
+  await until(() => page.locator(".verdict.bad strong").textContent(), "1 of 1 image missing or altered", "the verdict");
   await go(page, "/workspace");
   await page.getByRole("button", { name: "Mark as read" }).click();
   await page.waitForFunction(() => document.querySelector("#toast").textContent === "Marked as read");

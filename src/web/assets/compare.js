@@ -22,7 +22,7 @@ const letter = (at) => String.fromCharCode(65 + at);
 /** Initialises the state from the page's current content. */
 function take() {
   main = one("main");
-  items = all("#tiles .tile").map((tile) => ({ tile, reference: tile.dataset.reference, label: tile.dataset.label, image: tile.dataset.image }));
+  items = all("#tiles .tile").map((tile) => ({ tile, reference: tile.dataset.reference, label: tile.dataset.label, short: tile.dataset.short, image: tile.dataset.image }));
   if (items.length === 0) { empty(); return; }
   view = main.dataset.view;
   name = main.dataset.name ?? "";

@@ -25,7 +25,7 @@ export function intake({ done }) {
     if (files.length > 0) { event.preventDefault(); bring(files, done); }
   });
   const choose = () => {
-    const input = make("input", { type: "file", multiple: true, accept: "image/*", "aria-label": "Files to import" });
+    const input = make("input", { type: "file", multiple: true, accept: "image/*,video/*", "aria-label": "Files to import" });
     input.addEventListener("change", () => bring([...input.files], done));
     input.click();
   };
@@ -37,8 +37,8 @@ export function intake({ done }) {
 
 /** Uploads files, and shows the progress and the result. */
 async function bring(files, done) {
-  const images = files.filter((file) => file.type.startsWith("image/") || /\.(png|jpe?g|webp|gif|avif|heic|jxl|tiff?)$/i.test(file.name));
-  if (images.length === 0) { say("These files are not images"); return; }
+  const images = files.filter((file) => /^(image|video)\//.test(file.type) || /\.(png|jpe?g|webp|gif|avif|heic|jxl|tiff?|bmp|mp4|m4v|mov|webm|mkv)$/i.test(file.name));
+  if (images.length === 0) { say("These files are neither images nor videos"); return; }
   one("#intake")?.remove();
   const meter = make("progress", { max: images.length, value: 0, "aria-label": "Files imported" });
   const said = make("span", { role: "status" }, `Importing ${images.length} ${images.length === 1 ? "file" : "files"}…`);

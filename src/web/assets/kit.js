@@ -59,6 +59,15 @@ export async function ask(verb, request) {
   return (await answered(`/api/${verb}`, { method: "POST", headers, body, keepalive: body.length < 16000 })).json();
 }
 
+/** Keeps an opened drop-down list inside the window. */
+document.addEventListener("toggle", (event) => {
+  const list = event.target.open && event.target.matches(".drop") ? one(":scope > div", event.target) : null;
+  if (!list) return;
+  list.classList.remove("to-left", "to-right");
+  const { left, right } = list.getBoundingClientRect();
+  if (left < 8) list.classList.add("to-left"); else if (right > document.documentElement.clientWidth - 8) list.classList.add("to-right");
+}, true);
+
 /** Loads expensive details only when they are opened. */
 document.addEventListener("toggle", async (event) => {
   const details = event.target;

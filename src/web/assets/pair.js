@@ -29,8 +29,8 @@ export function pairing({ main, items, seen, moved }) {
   function show({ facts: anew = true } = {}) {
     for (const [side, at] of [["a", a], ["b", b]]) {
       const pane = one(`.pane.${side}`, desk);
-      const { tile, label } = items[at];
-      one(".label", pane).textContent = `${side.toUpperCase()} · ${label}`;
+      const { tile, short } = items[at];
+      one(".label", pane).textContent = `${side.toUpperCase()} · ${short}`;
       if (pane.dataset.shown === items[at].reference) continue;
       pane.dataset.shown = items[at].reference;
       const clip = one(".clip", pane);

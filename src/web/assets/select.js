@@ -14,7 +14,7 @@ let last = null;
 
 const keyOf = (card) => card.dataset.reference ?? card.dataset.session;
 const described = (card) => ({
-  reference: card.dataset.reference, session: card.dataset.session, label: card.dataset.label, rating: Number(card.dataset.rating ?? 0),
+  reference: card.dataset.reference, session: card.dataset.session, project: card.dataset.project ?? "", label: card.dataset.label, rating: Number(card.dataset.rating ?? 0),
   image: (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop(),
 });
 
@@ -103,7 +103,6 @@ function show() {
   const count = chosen.size;
   if (bar) { one(".number", bar).textContent = `${count} selected`; one("[data-act=compare]", bar).disabled = count < 2 || count > 12; return; }
   const act = (name, text, action, attributes = {}) => make("button", { type: "button", "data-act": name, onclick: action, ...attributes }, text);
-  const sessions = () => [...new Set([...chosen.values()].map((it) => it.session ?? it.reference.split("#")[0]))];
   const form = (name, text, of) => make("a", { href: "#", class: "button", download: true, "data-form": name, onclick: (event) => { event.currentTarget.href = `/export/${name}?of=${of().map(encodeURIComponent).join(",")}`; } }, text);
   const stars = make("span", { class: "stars", role: "group", "aria-label": "Rate all selected" },
     ...[1, 2, 3, 4, 5].map((rating) => make("button", { type: "button", "data-rate": rating, "aria-label": `${rating} of 5`, onclick: () => rateAll(rating) }, "★")));
@@ -114,7 +113,7 @@ function show() {
   bar = make("div", { id: "chosen", class: "picked", role: "region", "aria-label": "Selected" },
     make("span", { class: "number", role: "status" }, `${count} selected`), stars,
     act("tag", "Tag…", tagAll), act("compare", "Compare", compareAll, { disabled: count < 2 || count > 12 }), toggle,
-    act("archive", "Archive…", archiveAll), make("span", { class: "spring" }), act("clear", "Clear", clear, { class: "quiet" }));
+    act("project", "Project…", projectAll), act("archive", "Archive…", archiveAll), make("span", { class: "spring" }), act("clear", "Clear", clear, { class: "quiet" }));
   document.body.append(bar);
 }
 
@@ -165,8 +164,22 @@ function compareAll() {
   location.assign(compareAddress(items.map((it) => it.reference)));
 }
 
+const sessions = () => [...new Set([...chosen.values()].map((it) => it.session ?? it.reference.split("#")[0]))];
+
+async function projectAll() {
+  const ids = sessions();
+  const text = await askText(`Project of ${ids.length} ${ids.length === 1 ? "session" : "sessions"}`, "Name; empty for none", "Save", { rows: 1 });
+  if (text === null) return;
+  const project = text.trim();
+  const before = new Map([...chosen.values()].map((it) => [it.session ?? it.reference.split("#")[0], it.project]));
+  try {
+    await each(ids, "Moving", (sessionId) => ask("update-session", { sessionId, project }));
+    offerUndo(project ? `${ids.length} moved to “${project}”` : `${ids.length} without a project`, () => each(ids, "Undoing", (sessionId) => ask("update-session", { sessionId, project: before.get(sessionId) })));
+  } catch (error) { sayWhy(error); }
+}
+
 async function archiveAll() {
-  const ids = [...new Set([...chosen.values()].map((it) => it.session ?? it.reference.split("#")[0]))];
+  const ids = sessions();
   const reason = await askText(`Archive ${ids.length} ${ids.length === 1 ? "session" : "sessions"}`, "Reason (kept in the audit trail)", "Archive", { hint: "No iterations can be added until they are restored. Nothing is deleted.", rows: 2 });
   if (reason === null) return;
   try {

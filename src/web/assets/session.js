@@ -5,6 +5,7 @@ import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settin
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
 import { forgetTags, knownTags, withCompletion } from "./completion.js";
+import { slideshow } from "./slideshow.js";
 import { compareAddress, tray } from "./tray.js";
 import { REJECTED, annotate, pending, rate, reject, retag, write } from "./writes.js";
 import { zoomable } from "./zoom.js";
@@ -121,6 +122,7 @@ function showImage() {
   one(".gone", frame)?.remove();
   canvas.hidden = !shown;
   before.hidden = true;
+  delete frame.dataset.bare;
   if (shown) {
     preview.src = `/thumbs/${shown.hash}`;
     preview.hidden = false;
@@ -130,7 +132,11 @@ function showImage() {
     if (shown.video) picture.setAttribute("aria-label", caption); else picture.alt = caption;
     // Leave elements that are already in the page: a video that is moved stops playing.
     if (picture.parentElement === canvas) { for (const other of [...canvas.children]) if (other !== picture) other.remove(); canvas.prepend(preview); canvas.append(before); } else canvas.replaceChildren(preview, picture, before);
-    const size = () => zoom.show(shown.width || mine.naturalWidth || mine.videoWidth || preview.naturalWidth, shown.height || mine.naturalHeight || mine.videoHeight || preview.naturalHeight);
+    const size = () => {
+      const [width, height] = [shown.width || mine.naturalWidth || mine.videoWidth || preview.naturalWidth, shown.height || mine.naturalHeight || mine.videoHeight || preview.naturalHeight];
+      if (width && height) stage.style.setProperty("--ratio", width / height);
+      zoom.show(width, height);
+    };
     size();
     // An image that failed has no size; once a transparent image is loaded, the preview must not show through it.
     if ((mine.complete && mine.naturalWidth > 0) || mine.readyState > 0) preview.hidden = true;
@@ -162,6 +168,7 @@ function showGone(gone) {
 
 // If an image fails to load, the preview stays, with a message.
 frame.addEventListener("error", async (event) => {
+  if (event.target === preview) frame.dataset.bare = "yes";
   if (event.target !== picture) return;
   picture.classList.add("failed");
   const at = index;
@@ -503,6 +510,7 @@ function full(on) {
   if (on) document.documentElement.requestFullscreen?.().catch(() => {});
   else if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
 }
+const playing = slideshow({ start: () => full(true), next: () => { if (index === order.at(-1)) choose(order[0]); else step(1); } });
 document.addEventListener("fullscreenchange", () => { if (!document.fullscreenElement && isFull()) full(false); });
 
 // Click handlers.
@@ -523,6 +531,7 @@ document.addEventListener("click", (event) => {
     if (what === "farther") zoom.by(1 / 1.5);
     if (what === "level") zoom.toggle();
     if (what === "full") full(!isFull());
+    if (what === "slideshow") { one("#more").open = false; playing.start(); }
     if (what === "compare-parent") location.assign(compareAddress([button.dataset.parent, imageReference()]));
     if (what === "diff") {
       const on = button.getAttribute("aria-pressed") !== "true";
@@ -565,6 +574,7 @@ key(["z"], "Fit or 100 %", () => zoom.toggle(), "Looking");
 key(["+", "="], "Zoom in", () => zoom.by(1.5), "Looking");
 key(["-"], "Zoom out", () => zoom.by(1 / 1.5), "Looking");
 key(["f"], "Full screen", () => full(!isFull()), "Looking");
+key(["w"], "Slideshow", () => playing.start(), "Looking");
 key(["b"], "Unfold the branches", () => { if (!one("#lanes").hidden) unfold(); }, "Looking");
 key(["1", "2", "3", "4", "5"], "Rate", (event) => { judge(Number(event.key)); }, "Reviewing");
 key(["0"], "Clear the rating", () => { judge(0); }, "Reviewing");

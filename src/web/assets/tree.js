@@ -6,7 +6,7 @@ import { refreshHead, session } from "./head.js";
 const graph = one("#graph");
 const size = one("#size");
 
-/** Returns the scale in percent, or the one that fits the window, within limits. */
+/** Scales the drawing. */
 function scale() {
   const drawing = one("#drawing");
   const [, , width, height] = drawing.getAttribute("viewBox").split(" ").map(Number);
@@ -14,7 +14,13 @@ function scale() {
   drawing.setAttribute("height", (height * size.value) / 100);
 }
 
-size.value = settings.get("tree") ?? 100;
+/** Returns the scale in percent at which the whole drawing fits. */
+function fitting() {
+  const [, , width, height] = one("#drawing").getAttribute("viewBox").split(" ").map(Number);
+  return Math.min(graph.clientWidth / width, graph.clientHeight / height) * 100;
+}
+
+size.value = settings.get("tree") ?? Math.max(50, Math.min(200, fitting()));
 size.addEventListener("input", () => { settings.set("tree", Number(size.value)); scale(); });
 graph.addEventListener("wheel", (event) => {
   if (event.ctrlKey) {

@@ -1,6 +1,7 @@
 // Search while typing: the page that the server renders for the current query replaces the content, and its URL
 // replaces the current one, so that Back leads to the page before the search and a reload shows the same results.
 
+import { workspace } from "/here.js";
 import { all, askText, calmly, make, one, page, say, sayWhy, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
 
@@ -82,7 +83,7 @@ export function typing(shown) {
   return async () => { if (!asked) await show(location.pathname + location.search, true); };
 }
 
-const SAVED = "retake-searches";
+const SAVED = `retake-searches ${workspace}`;
 const saved = () => { try { const kept = JSON.parse(localStorage.getItem(SAVED) ?? "[]"); return Array.isArray(kept) ? kept.filter((it) => typeof it?.name === "string" && typeof it?.address === "string" && it.address.startsWith("/")) : []; } catch { return []; } };
 const keep = (searches) => { try { localStorage.setItem(SAVED, JSON.stringify(searches.slice(0, 40))); } catch { say("Storage is blocked: the search cannot be saved"); } };
 

@@ -38,11 +38,20 @@ function tops() {
   return all;
 }
 
+/** On small windows, filters start folded, since they would push the images off the page. */
+function fold() {
+  const filters = one("details.facets");
+  if (!filters || innerWidth > 900) return;
+  filters.open = sessionStorage.getItem("retake-filters") === "open";
+  filters.addEventListener("toggle", () => sessionStorage.setItem("retake-filters", filters.open ? "open" : "folded"));
+}
+
 /** Initialises the wall that is in the page, if there is one. */
 function hang() {
   for (const aborter of loading.values()) aborter.abort();
   for (const map of [loading, arriving, loaded, cursors]) map.clear();
   heights = [];
+  fold();
   wall = one("#wall");
   where = new URL(location.href);
   size();

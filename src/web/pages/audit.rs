@@ -9,9 +9,9 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
-use super::naming;
 use super::trail::{self, Filter, Line};
 use super::verdict::Verdict;
+use super::{changes, naming};
 use crate::model::{EventKind, SessionId};
 use crate::web::state::Gallery;
 use crate::web::words;
@@ -91,7 +91,12 @@ pub(super) async fn session(
 ) -> Result<Response, Broken> {
     let question = asked.clone();
     let read = gallery.read(move |workspace, _| Provenance::read(workspace, &id, &question)).await?;
-    let page = Page { title: &format!("Provenance of {}", read.name), name: "audit", typed: SearchBox::default() };
+    let page = Page {
+        title: &format!("Provenance of {}", read.name),
+        name: "audit",
+        menu: "audit",
+        typed: SearchBox::default(),
+    };
     Ok(framed(&page, &shown(&read, &asked)))
 }
 
@@ -136,7 +141,7 @@ fn verdict(verdict: &Verdict) -> Markup {
             strong { (verdict.headline()) }
             @if verdict.chain_faults == 0 { span { "Hash chain intact: " (words::count(verdict.events, "event")) ", in both copies." } }
             @if !verdict.lost.is_empty() { span { "Lost: events " (verdict.lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) } }
-            span.muted { (words::grouped(verdict.images.checked.saturating_sub(verdict.broken()))) " of " (words::count(verdict.images.checked, "image")) " match their hash." }
+            span.muted { (words::grouped(verdict.images.checked.saturating_sub(verdict.broken()))) " of " (words::grouped(verdict.images.checked)) " " @if verdict.images.checked == 1 { "image matches its hash." } @else { "images match their hashes." } }
             @for (id, _) in verdict.images.missing.iter().take(20) { span { (place(*id)) ": missing on disk" } }
             @for (id, _) in verdict.images.damaged.iter().take(20) { span { (place(*id)) ": content changed" } }
         }
@@ -206,7 +211,7 @@ fn made(read: &Provenance) -> Markup {
                             }
                             span {
                                 strong { "#" (step.id.index) @if let Some(rating) = step.state.annotation.rating { " " span.rated { "★" (rating) } } }
-                                span dir="auto" { (step.summary) }
+                                span dir="auto" { (changes::readable(&step.summary)) }
                             }
                         }
                     }

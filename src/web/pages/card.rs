@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::naming;
+use super::{changes, naming};
 use crate::model::{ExactReference, Hash, OutcomeStatus, Summary};
 use crate::web::words;
 use crate::workspace::Cover;
@@ -15,7 +15,7 @@ pub(super) fn name(row: &Summary, cover: Option<&Cover>) -> String {
     let title = row.title.as_deref().map(str::trim).filter(|title| !title.is_empty()).map(str::to_owned);
     let words = || cover.and_then(|cover| naming::first_words(&cover.prompt));
     let file = || cover.and_then(|cover| cover.file_name.clone());
-    let untitled = || if cover.is_some() { "Untitled" } else { "All takes were lost" }.to_owned();
+    let untitled = || if cover.is_some() { "Untitled" } else { "All iterations were lost" }.to_owned();
     title.or_else(words).or_else(file).unwrap_or_else(untitled)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -
     html! {
         div.item data-ratio=[image.and_then(|image| image.ratio)] data-at=(row.last_modified_at) {
             @if let Some(day) = day { h2.day { (day) } }
-            a.card href={ "/sessions/" (row.id) } data-session=(row.id) data-reference=[cover.map(|cover| ExactReference { iteration: cover.reference, image: cover.number })] data-label=(called)
+            a.card href={ "/sessions/" (row.id) } data-session=(row.id) data-project=[row.project.as_deref()] data-reference=[cover.map(|cover| ExactReference { iteration: cover.reference, image: cover.number })] data-label=(called)
                 data-rating=(cover.and_then(|cover| cover.rating).unwrap_or(0)) {
                 span.cover data-many[takes > 1] data-takes=[leaves] data-video=[video] {
                     (pictured(image.map(|image| image.hash), cover.map(|cover| cover.outcome).unwrap_or_default()))
@@ -59,7 +59,7 @@ pub(super) fn session(row: &Summary, cover: Option<&Cover>, day: Option<&str>) -
                             @if cover.lost > 0 { span.flag.bad { "damaged: " (cover.lost) " lost" } }
                         }
                     }
-                    @if takes > 1 { span.takes { (words::grouped(takes.into())) span.sr { " takes" } } }
+                    @if takes > 1 { span.takes { (words::grouped(takes.into())) span.sr { " iterations" } } }
                 }
                 span.name dir="auto" { (called) }
                 span.meta { (second_line(row, cover)) }
@@ -73,7 +73,7 @@ fn second_line(row: &Summary, cover: Option<&Cover>) -> Markup {
     let change = cover.and_then(|cover| cover.change.as_deref());
     html! {
         @if let Some(rating) = rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
-        @if let Some(change) = change { span.change dir="auto" title=(change) { (change) } " · " }
+        @if let Some(change) = change { @let change = changes::readable(change); span.change dir="auto" title=(change) { (change) } " · " }
         (words::time(row.last_modified_at))
         @if let Some(spent) = cover.and_then(|cover| cost(&cover.cost)) { " · " (spent) }
         @if let Some(project) = &row.project { " · " span dir="auto" { (project) } }

@@ -10,6 +10,12 @@ use crate::web::words;
 /// The maximum number of changes listed for one prompt. Further changes can be seen in the prompt itself.
 const MAX_MARKS: usize = 16;
 
+/// Formats a summary of changes, with separated parts and a minus sign as wide as the plus.
+pub(super) fn readable(summary: &str) -> String {
+    let part = |part: &str| part.strip_prefix('-').map_or_else(|| part.to_owned(), |rest| format!("−{rest}"));
+    summary.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
+}
+
 /// Renders the changes as a row of labels.
 pub(super) fn list(diff: &RecipeDiff) -> Markup {
     let nodes = diff.own_nodes();
@@ -108,6 +114,12 @@ fn distinct(changes: &[PromptChange]) -> Vec<(&PromptChange, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_summary_reads_as_a_caption() {
+        assert_eq!(readable("-morning light  +at dusk  cfg 6→8.5"), "−morning light · +at dusk · cfg 6→8.5");
+        assert_eq!(readable("same recipe"), "same recipe");
+    }
 
     #[test]
     fn a_change_that_repeats_is_listed_once() {

@@ -12,6 +12,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
+use super::changes;
 use super::frame::{Broken, Page, SearchBox, framed};
 use crate::images::{Panel, Render};
 use crate::model::diff::RecipeDiff;
@@ -53,7 +54,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     let (found, kinship) = read.await?;
     let name = chosen.name.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let title = name.unwrap_or("Compare");
-    let page = Page { title, name: "compare", typed: SearchBox::default() };
+    let page = Page { title, name: "compare", menu: "compare", typed: SearchBox::default() };
     if found.sides.is_empty() {
         return Ok(framed(&page, &empty(&found)));
     }
@@ -87,7 +88,7 @@ pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Ch
         Ok((a.label.clone(), b.label.clone(), seen))
     });
     let (a, b, seen) = read.await?;
-    let page = Page { title: "Visual difference", name: "seen", typed: SearchBox::default() };
+    let page = Page { title: "Visual difference", name: "seen", menu: "compare", typed: SearchBox::default() };
     let body = html! { main.plain #main tabindex="-1" { h1 { (a) " and " (b) } (pair::seen(seen.as_ref())) } };
     Ok(framed(&page, &body))
 }
@@ -148,7 +149,7 @@ fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str
     html! {
         main.compare #main tabindex="-1" data-view=(if in_pair { "pair" } else { "survey" }) data-a=(a) data-b=(b) data-name=[name] {
             header.cbar {
-                h1 dir="auto" { (name.unwrap_or("Compare")) } span.muted { (sides.len()) }
+                h1 dir="auto" { (name.or(found.session()).unwrap_or("Compare")) } span.muted { (sides.len()) }
                 div.choice role="group" aria-label="View" { (view("survey", "Survey", !in_pair)) (view("pair", "Pair", in_pair)) }
                 div.choice.modes role="group" aria-label="How to compare" {
                     (mode("side", "Side by side")) (mode("slider", "Swipe")) (mode("onion", "Onion skin")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
@@ -172,7 +173,7 @@ fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str
             (skipped(found))
             @if sides.len() == 1 { p.alone { "Add one more to compare: " button type="button" data-add="" { "Add…" } } }
             div.tiles #tiles role="group" aria-label="Compared images" {
-                @for (at, side) in sides.iter().enumerate() { (tile(at, side)) }
+                @for (at, side) in sides.iter().enumerate() { (tile(at, side, sides.first().filter(|_| at > 0))) }
             }
             div.pairing {
                 (pair::desk(sides, a, b))
@@ -190,17 +191,18 @@ fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str
     }
 }
 
-/// Renders an image of the survey with its controls.
-fn tile(at: usize, side: &Side) -> Markup {
+/// Renders an image of the survey with its controls, captioned with what differs from the first.
+fn tile(at: usize, side: &Side, first: Option<&Side>) -> Markup {
+    let differs = first.map(|first| changes::readable(&RecipeDiff::between(&first.recipe, &side.recipe).summary));
     let rating = side.rating.unwrap_or(0);
     let letter = Side::letter(at);
     html! {
-        div.tile data-reference=(side.reference) data-label=(side.label) data-rating=(rating) data-image=[side.image.map(|image| image.hash)]
+        div.tile data-reference=(side.reference) data-label=(side.label) data-short=(side.short) data-rating=(rating) data-image=[side.image.map(|image| image.hash)]
             data-ratio=[side.image.and_then(|image| image.size).map(|(width, height)| f64::from(width) / f64::from(height))] {
             div.clip { (pair::image(side)) }
             div.caption draggable="true" {
                 button.letter type="button" data-promote="" aria-label={ "Make " (side.label) " the first" } title="Make it A (↑)" { (letter) }
-                a.what href=(side.address()) title=(side.label) dir="auto" { (side.label) }
+                a.what href=(side.address()) title={ (side.label) @if let Some(differs) = &differs { ": " (differs) } } dir="auto" { (side.short) @if let Some(differs) = &differs { " · " (differs) } }
                 span.stars role="group" aria-label={ "Rating of " (side.label) } {
                     @for star in 1..=5_u8 { button.on[star <= rating] type="button" data-rate=(star) aria-label={ (star) " of 5" } aria-pressed=(star == rating) { "★" } }
                 }
@@ -228,8 +230,8 @@ fn empty(found: &Sides) -> Markup {
             (skipped(found))
             div.empty {
                 h1 { "Nothing to compare yet" }
-                p { "Press " kbd { "c" } " on any image, or select several on the shelf. From any sessions, up to " (MAX_SIDES) "." }
-                p.row { a.button href="/" { "Shelf" } a.button href="/search" { "Images" } }
+                p { "Choose " strong { "Compare" } " beside any image (" kbd { "c" } "), or select several. From any sessions, up to " (MAX_SIDES) "." }
+                p.row { a.button href="/" { "Sessions" } a.button href="/search" { "Images" } }
                 div #sets {}
             }
         }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use maud::{Markup, html};
 
+use super::changes;
 use crate::model::{OutcomeStatus, StepLabel};
 use crate::web::pictures;
 use crate::workspace::{Mark, Strip, StripImage, StripStep};
@@ -42,27 +43,24 @@ pub(super) fn takes(strip: &Strip, from: u32, limit: u32, chosen: u32) -> Markup
         @for index in (from..until).filter(|index| lost(*index)) {
             a.take href={ "/sessions/" (id) "/" (index) } data-index=(index) data-mark="-" data-lane="0" tabindex="-1"
                 aria-current=[(index == chosen).then_some("true")] {
-                span.pic { span.no { "lost" } }
-                span.caption { span.sr { "#" (index) ", " } "lost to damage" }
+                span.pic { (number(index)) span.no { "lost" } }
+                span.caption { "lost to damage" }
             }
         }
     }
 }
 
-/// Returns the changes as a caption. A reroll is only labelled as such, since its seed says little.
+/// Returns the changes as a caption.
 pub(super) fn caption(step: &StripStep) -> Cow<'_, str> {
     match (step.label, &step.change) {
+        (Some(StepLabel::Reroll), Some(change)) if change.starts_with("seed ") => {
+            format!("new {}", changes::readable(change)).into()
+        }
         (Some(StepLabel::Reroll), _) => "reroll".into(),
-        (_, Some(change)) => readable(change).into(),
+        (_, Some(change)) => changes::readable(change).into(),
         (_, None) if step.prompt.trim().is_empty() => "no prompt".into(),
         (_, None) => step.prompt.as_str().into(),
     }
-}
-
-/// Formats a summary of changes, with separated parts and a minus sign as wide as the plus.
-fn readable(change: &str) -> String {
-    let part = |part: &str| part.strip_prefix('-').map_or_else(|| part.to_owned(), |rest| format!("−{rest}"));
-    change.split("  ").filter(|it| !it.is_empty()).map(part).collect::<Vec<_>>().join(" · ")
 }
 
 /// Returns the images of an iteration as one attribute: the hash, width, height and rating of each, `v` for a video and
@@ -97,16 +95,21 @@ fn take(address: &str, step: &StripStep, chosen: bool) -> Markup {
                     (None, OutcomeStatus::Refused) => span.no { "refused" },
                     (None, OutcomeStatus::Succeeded) => span.no { "no image" },
                 }
+                (number(step.index))
                 @if step.images.len() > 1 { span.many { (step.images.len()) span.sr { " images" } } }
                 (stars(step.rating))
             }
             span.caption dir="auto" {
-                span.sr { "#" (step.index) ", " }
                 @if let Some(fork) = fork { span.fork { "⎇ #" (fork) } " " }
                 (caption)
             }
         }
     }
+}
+
+/// Renders the number of an iteration over its image.
+pub(super) fn number(index: u32) -> Markup {
+    html! { span.nr { "#" (index) span.sr { ", " } } }
 }
 
 /// Renders the rating over an image of the strip or the grid, as scripts do too.
@@ -116,16 +119,5 @@ pub(super) fn stars(rating: Option<u8>) -> Markup {
             Some(rating) => span.rated role="img" aria-label={ (rating) " of 5 stars" } { @for _ in 0..rating { "★" } },
             None => span.rated {},
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_read_as_a_caption() {
-        assert_eq!(readable("-morning light  +at dusk  cfg 6→8.5"), "−morning light · +at dusk · cfg 6→8.5");
-        assert_eq!(readable("same recipe"), "same recipe");
     }
 }

@@ -10,8 +10,10 @@ use crate::wire::{Error, ErrorKind};
 pub(super) struct Page<'a> {
     /// The window's title.
     pub(super) title: &'a str,
-    /// The name that selects its scripts and highlights its menu entry.
+    /// The name that selects its scripts.
     pub(super) name: &'a str,
+    /// The name of its menu entry.
+    pub(super) menu: &'a str,
     /// The contents of the search box.
     pub(super) typed: SearchBox<'a>,
 }
@@ -63,7 +65,7 @@ impl IntoResponse for Broken {
             tracing::warn!(causes = ?error.causes, "{}", error.message);
         }
         let wording = wording.unwrap_or_else(|| usual_wording(&error));
-        let page = Page { title: wording.heading, name: "error", typed: SearchBox::default() };
+        let page = Page { title: wording.heading, name: "error", menu: "error", typed: SearchBox::default() };
         let body = html! {
             main.plain #main tabindex="-1" {
                 h1 { (wording.heading) }
@@ -107,7 +109,7 @@ pub(in super::super) fn nothing_here() -> Response {
 /// Renders a whole page.
 pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     let entry = |name: &str, href: &str, text: &str| {
-        html! { a href=(href) aria-current=[(page.name == name).then_some("page")] { (text) } }
+        html! { a href=(href) aria-current=[(page.menu == name).then_some("page")] { (text) } }
     };
     let top = html! {
         a.brand href="/" { (mark()) span { "Retake" } }

@@ -45,7 +45,7 @@ pub(super) async fn page(
             div.bar {
                 label { span.sr { "Show" }
                     select #filter {
-                        option value="takes" { "All takes" }
+                        option value="takes" { "All iterations" }
                         option value="unreviewed" { "Unreviewed" }
                         option value="liked" { "★ 4 and up" }
                         option value="everything" { "With rejected" }
@@ -94,10 +94,11 @@ fn tile(address: &str, step: &StripStep, number: usize) -> Markup {
                     (None, OutcomeStatus::Refused) => span.no { "refused" },
                     (None, OutcomeStatus::Succeeded) => span.no { "no image" },
                 }
+                (film::number(step.index))
                 @if many > 1 { span.many { (number + 1) "/" (many) } }
                 (film::stars(rating))
             }
-            span.caption dir="auto" { span.sr { "#" (step.index) ", " } (caption) }
+            span.caption dir="auto" { (caption) }
         }
     }
 }

@@ -125,7 +125,7 @@ fn picture(view: &IterationView, image: &ImageView) -> Markup {
         }
         div.gone.note data-when=(if image.missing { "missing" } else if shown { "failed" } else { "file" }) hidden[shown && !image.missing] {
             @if image.missing {
-                strong { "Original missing" } span { "This is the thumbnail. The recipe is safe. Import the same file to restore the original." }
+                strong { "Original missing" } span { span.thumb-only { "This is the thumbnail. " } "The recipe is safe. Import the same file to restore the original." }
             } @else if video {
                 strong { "This browser cannot play this video" } a.button href=(original) download=[image.name.as_deref()] { "Download" }
             } @else if shown {
@@ -160,7 +160,7 @@ pub(super) fn lost(id: IterationId, nearest: Option<u32>, message: &str) -> Mark
             div.frame #frame {
                 div.gone {
                     strong { "#" (index) " was lost to damage" }
-                    @if let Some(near) = nearest { a.button href={ "/sessions/" (session) "/" (near) } data-index=(near) { "Nearest surviving take: #" (near) } }
+                    @if let Some(near) = nearest { a.button href={ "/sessions/" (session) "/" (near) } data-index=(near) { "Nearest iteration that is left: #" (near) } }
                     a href={ "/sessions/" (session) "/audit" } { "What the audit trail knows" }
                 }
             }

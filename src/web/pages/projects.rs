@@ -29,7 +29,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     let status = status_of(chosen.status.as_deref())?;
     let overview = gallery.overview();
     let list = gallery.read(move |workspace, _| Ok(overview.projects(workspace)?)).await?;
-    let page = Page { title: "Projects", name: "projects", typed: SearchBox::default() };
+    let page = Page { title: "Projects", name: "projects", menu: "projects", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" { div.page { h1 { "Projects" } (projects(&list.0, status, &chosen)) } }
     };

@@ -26,10 +26,12 @@ use crate::wire::{
     Api, Error, ErrorKind, ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, FoundSession,
     SearchRequest,
 };
-use crate::workspace::{Cover, Overview, Workspace};
+use crate::workspace::{Cover, Overview, REJECTED_TAG, Workspace};
 
 /// The number of cards in a part, as on the wall of sessions.
 const PART: u32 = 60;
+/// The condition that leaves out rejected iterations.
+const WITHOUT_REJECTED: &str = "-tag:rejected";
 /// The maximum number of values shown per facet.
 const MOST_VALUES: usize = 8;
 
@@ -50,6 +52,9 @@ pub(super) struct Asked {
     /// An iteration or the hash of an image that results should look like.
     #[serde(default)]
     like: Option<String>,
+    /// `shown` to include rejected iterations.
+    #[serde(default)]
+    rejected: Option<String>,
     /// Present while the user is typing.
     #[serde(default)]
     typing: Option<String>,
@@ -79,7 +84,8 @@ pub(super) async fn page(
     let carried: Vec<(&str, &str)> = asked.choices().into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let emptied = if asked.by_session() { asked.without_search() } else { asked.with_query("") };
     let typed = SearchBox { query: &asked.q, carried: &carried, emptied: &emptied };
-    Ok(framed(&Page { title: &title, name: "search", typed }, &body))
+    let menu = if asked.by_session() { "sessions" } else { "search" };
+    Ok(framed(&Page { title: &title, name: "search", menu, typed }, &body))
 }
 
 /// Handles `GET /search/part`: further results, with the cursor of the next part in `x-next`.
@@ -108,7 +114,7 @@ impl Asked {
         }
         let status = status_of(self.status.as_deref())?;
         Ok(SearchRequest {
-            query: Some(self.meant()).filter(|query| !query.trim().is_empty()),
+            query: Some(self.asked_for()).filter(|query| !query.trim().is_empty()),
             similar_to: like,
             sort: Some(if self.sort.as_deref() == Some("best") { Sort::Best } else { Sort::Newest }),
             project: some(&self.project),
@@ -124,18 +130,36 @@ impl Asked {
         if self.typing.is_some() { while_typing(&self.q).into_owned() } else { self.q.clone() }
     }
 
+    /// Returns the query without what was rejected, unless that is wanted.
+    fn asked_for(&self) -> String {
+        let query = self.meant();
+        // An error names a place in what the user wrote.
+        let is_whole = Query::parse(&query, Timestamp::now()).is_ok();
+        match (self.hides_rejected() && is_whole, query.trim()) {
+            (false, _) => query,
+            (true, "") => WITHOUT_REJECTED.to_owned(),
+            (true, some) => format!("({some}) {WITHOUT_REJECTED}"),
+        }
+    }
+
+    /// Returns whether rejected iterations are left out: by default, if the query does not mention them.
+    fn hides_rejected(&self) -> bool {
+        self.rejected.as_deref() != Some("shown") && !self.q.contains(REJECTED_TAG)
+    }
+
     fn by_session(&self) -> bool {
         self.by.as_deref() == Some("session")
     }
 
     /// Returns the parameters other than the query.
-    fn choices(&self) -> [(&'static str, Option<&str>); 5] {
+    fn choices(&self) -> [(&'static str, Option<&str>); 6] {
         [
             ("by", self.by.as_deref()),
             ("sort", self.sort.as_deref()),
             ("status", self.status.as_deref()),
             ("project", self.project.as_deref()),
             ("like", self.like.as_deref()),
+            ("rejected", self.rejected.as_deref()),
         ]
     }
 
@@ -226,8 +250,9 @@ impl Asked {
             if terms.any.is_empty() && terms.not.is_empty() {
                 continue;
             }
+            let wider = Asked { q: terms.rest, typing: None, ..self.clone() };
             let wider = SearchRequest {
-                query: Some(terms.rest).filter(|rest| !rest.trim().is_empty()),
+                query: Some(wider.asked_for()).filter(|rest| !rest.trim().is_empty()),
                 facets: true,
                 limit: Some(1),
                 cursor: None,
@@ -295,6 +320,9 @@ fn shown(asked: &Asked, part: &Part) -> Markup {
                     }
                 }
                 a.toggle href=(asked.with_query(&Terms::of(&asked.q, "rating").with_any(if favourites { &[] } else { &[">=4"] }))) aria-current=[favourites.then_some("true")] title="Only what is rated 4 or 5" { "★ 4+" }
+                @if !asked.q.contains(REJECTED_TAG) {
+                    a.toggle href=(asked.with(|asked| asked.rejected = asked.hides_rejected().then(|| "shown".to_owned()))) aria-current=[(!asked.hides_rejected()).then_some("true")] title="Include what was rejected" { "With rejected" }
+                }
                 (saved_searches())
                 div.spring {}
                 (size_slider())
@@ -411,10 +439,14 @@ fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) ->
     let after = if many > 1 { format!("/{number}") } else { String::new() };
     let address =
         format!("/sessions/{}/{}{}", reference.session, reference.index, if number > 0 { after.as_str() } else { "" });
-    let label = if number > 0 { format!("{label} · {}", number + 1) } else { label.to_owned() };
+    let own = match number {
+        0 => format!("#{}", reference.index),
+        number => format!("#{}, image {}", reference.index, number + 1),
+    };
+    let label = if number > 0 { format!("{label}, image {}", number + 1) } else { label.to_owned() };
     html! {
         div.item data-ratio=[ratio] data-at=(found.timestamp) {
-            a.card href=(address) data-reference={ (reference) (after) } data-label=(label) data-rating=(rating.unwrap_or(0)) {
+            a.card href=(address) data-project=[found.project.as_deref()] data-reference={ (reference) (after) } data-label=(label) data-rating=(rating.unwrap_or(0)) {
                 span.cover {
                     (pictured(hash, found.outcome.unwrap_or_default()))
                     span.flags { @if found.archived { span.flag { "archived" } } }
@@ -423,7 +455,8 @@ fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) ->
                 span.name title=(found.prompt) dir="auto" { (excerpt(found).unwrap_or_else(|| html! { (naming::first_words(&found.prompt).unwrap_or_else(|| called.to_owned())) })) }
                 span.meta {
                     @if let Some(rating) = rating { span.rated aria-label={ (rating) " of 5" } role="img" { @for _ in 0..rating { "★" } } " " }
-                    span dir="auto" { (label) } " · " (words::time(found.timestamp))
+                    // Without a title, the first line already names it.
+                    span dir="auto" { @if found.title.is_some() { (label) } @else { (own) } } " · " (words::time(found.timestamp))
                 }
             }
         }
@@ -467,11 +500,11 @@ fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     let image = first.image.as_ref().filter(|image| !image.missing);
     html! {
         div.item data-ratio=[image.and_then(|image| ratio(image.width, image.height))] data-at=(session.last_modified_at()) {
-            a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-reference={ (first.reference) @if !first.more_images.is_empty() { "/0" } } data-label=(called) data-rating=(first.image_rating.unwrap_or(0)) {
+            a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-project=[session.project()] data-reference={ (first.reference) @if !first.more_images.is_empty() { "/0" } } data-label=(called) data-rating=(first.image_rating.unwrap_or(0)) {
                 span.cover data-many[all > 1] {
                     (pictured(image.map(|image| image.hash), first.outcome.unwrap_or_default()))
                     span.flags { @if session.archived() { span.flag { "archived" } } @if let Some(cover) = cover { @if cover.open_branches > 0 { span.flag { (card::branches(cover.open_branches)) } } } }
-                    @if all > 1 { span.takes { @if *matching < all { (words::grouped(*matching)) "/" } (words::grouped(all)) span.sr { " takes" } } }
+                    @if all > 1 { span.takes { @if *matching < all { (words::grouped(*matching)) "/" } (words::grouped(all)) span.sr { " iterations" } } }
                 }
                 span.name title=(first.prompt) dir="auto" { @match session.title() { Some(title) => (title), None => (excerpt(first).unwrap_or_else(|| html! { (called) })) } }
                 span.meta {

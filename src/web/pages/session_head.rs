@@ -58,7 +58,7 @@ impl Named {
 
 /// Wraps the body of a page of a session into the frame.
 pub(super) fn framed(named: &Named, view: View, index: u32, title: &str, main: &Markup) -> Response {
-    let page = Page { title, name: view.page(), typed: SearchBox::default() };
+    let page = Page { title, name: view.page(), menu: "sessions", typed: SearchBox::default() };
     framed_session(&page, &head(named, view, index), &menu(named, view), main)
 }
 
@@ -114,12 +114,14 @@ fn menu(named: &Named, view: View) -> Markup {
                 @if view == View::Loupe {
                     (switch("advance", "Go to the next after rating"))
                     (switch("follow", "Follow new iterations"))
+                    button.item type="button" data-do="slideshow" { "Slideshow" }
                     hr;
                 }
                 button.item type="button" data-do="rename" { "Rename…" }
                 button.item type="button" data-do="project" { @if row.project.is_some() { "Change project…" } @else { "Set project…" } }
                 button.item type="button" data-do="copy" data-what="Session ID" data-text=(row.id) { "Copy session ID" }
-                a.item href={ "/sessions/" (row.id) "/audit" } { "Audit trail" }
+                a.item href={ "/export/sessions.zip?of=" (row.id) } download="" { "Download as ZIP" }
+                a.item href={ "/sessions/" (row.id) "/audit" } { "Provenance" }
                 a.item href="/workspace" { "Workspace" }
                 hr;
                 button.item type="button" data-do="archive" { @if row.archived { "Restore…" } @else { "Archive…" } }

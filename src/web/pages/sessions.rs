@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
 use super::statistics::MAX_COSTED;
-use super::{card, recovery};
+use super::{card, changes, recovery};
 use crate::model::{Status, Summary};
 use crate::web::reply;
 use crate::web::state::Gallery;
@@ -58,7 +58,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
     let carried: Vec<(&str, &str)> = choices.into_iter().filter_map(|(name, it)| Some((name, it?))).collect();
     let typed = SearchBox { query: "", carried: &carried, emptied: &wall.address() };
     let body = shown(&wall, &part, &to_continue, notice.as_ref());
-    Ok(framed(&Page { title: "Sessions", name: "sessions", typed }, &body))
+    Ok(framed(&Page { title: "Sessions", name: "sessions", menu: "sessions", typed }, &body))
 }
 
 /// Handles `GET /sessions/part?from=…`: more cards.
@@ -173,8 +173,15 @@ impl Part {
 
     /// Returns the sessions to continue: the last few that have an image.
     fn continued(&self) -> Vec<Continued> {
-        let some = self.cards.iter().filter_map(|(row, cover)| Some((Arc::clone(row), Arc::clone(cover.as_ref()?))));
-        some.take(CONTINUED).collect()
+        // With so few sessions, the shelf itself shows the same.
+        if self.total <= CONTINUED {
+            return Vec::new();
+        }
+        let pictured = self.cards.iter().filter_map(|(row, cover)| {
+            let cover = cover.as_ref().filter(|cover| cover.image.is_some())?;
+            Some((Arc::clone(row), Arc::clone(cover)))
+        });
+        pictured.take(CONTINUED).collect()
     }
 
     fn cards(&self) -> Markup {
@@ -284,18 +291,15 @@ fn continue_row(sessions: &[Continued]) -> Markup {
             h2 #continue { "Continue" }
             div {
                 @for (row, cover) in sessions {
-                    a href={ "/sessions/" (row.id) } {
-                        @match cover.image {
-                            Some(image) => { img src={ "/thumbs/" (image.hash) } alt="" decoding="async"; }
-                            None => span.none {},
-                        }
+                    a href={ "/sessions/" (row.id) "/story" } {
+                        @if let Some(image) = cover.image { img src={ "/thumbs/" (image.hash) } alt="" decoding="async"; }
                         span.text {
                             strong dir="auto" { (card::name(row, Some(cover))) }
                             span.why dir="auto" {
                                 @match (&cover.note, &cover.change) {
                                     (Some(note), _) => { "“" (note) "”" }
-                                    (None, Some(change)) => (change),
-                                    (None, None) => (words::count(u64::from(row.iteration_count()), "take")),
+                                    (None, Some(change)) => (changes::readable(change)),
+                                    (None, None) => (words::count(u64::from(row.iteration_count()), "iteration")),
                                 }
                             }
                             span.muted {

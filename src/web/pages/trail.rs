@@ -6,8 +6,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::model::diff::RecipeDiff;
 use crate::model::{Annotation, AnnotationChange, Event, EventBody, EventKind, Hash, Iteration, OutcomeStatus};
 
-use super::naming;
-use crate::workspace::{image_rating, is_image_rating, rated_image};
+use super::{changes, naming};
+use crate::workspace::{REJECTED_TAG, image_rating, is_image_rating, rated_image};
 
 /// An event as a sentence.
 pub(super) struct Line<'a> {
@@ -89,7 +89,7 @@ pub(super) fn lines(events: &[Event]) -> Vec<Line<'_>> {
 pub(super) fn kind_name(kind: EventKind) -> &'static str {
     match kind {
         EventKind::Started => "Started",
-        EventKind::Recorded => "Takes",
+        EventKind::Recorded => "Iterations",
         EventKind::Annotated => "Ratings, tags and notes",
         EventKind::Titled => "Names",
         EventKind::Archived => "Archived",
@@ -100,7 +100,8 @@ pub(super) fn kind_name(kind: EventKind) -> &'static str {
 }
 
 fn recorded(index: u32, iteration: &Iteration, parent: Option<u32>, before: Option<&Iteration>) -> String {
-    let change = before.map(|before| RecipeDiff::between(&before.recipe, &iteration.recipe).summary);
+    let change =
+        before.map(|before| changes::readable(&RecipeDiff::between(&before.recipe, &iteration.recipe).summary));
     let what = match (parent, change.filter(|change| !change.is_empty())) {
         (Some(parent), Some(change)) => format!("#{index} from #{parent}: {change}"),
         (Some(parent), None) => format!("#{index} from #{parent}"),
@@ -129,7 +130,18 @@ fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> Stri
         let only = |tags: &[String], others: &[String]| -> Vec<String> {
             tags.iter().filter(|tag| !others.contains(tag) && !is_image_rating(tag)).cloned().collect()
         };
-        let (added, removed) = (only(tags, &before.tags), only(&before.tags, tags));
+        let (mut added, mut removed) = (only(tags, &before.tags), only(&before.tags, tags));
+        let unchanged = added.is_empty() && removed.is_empty();
+        let take = |tags: &mut Vec<String>| {
+            let found = tags.iter().position(|tag| tag == REJECTED_TAG);
+            found.map(|at| tags.remove(at)).is_some()
+        };
+        if take(&mut added) {
+            did.push(format!("rejected #{index}"));
+        }
+        if take(&mut removed) {
+            did.push(format!("took back the rejection of #{index}"));
+        }
         if !added.is_empty() {
             did.push(format!("tagged #{index} {}", added.join(", ")));
         }
@@ -137,7 +149,7 @@ fn annotated(index: u32, before: &Annotation, change: &AnnotationChange) -> Stri
             did.push(format!("took the tag {} off #{index}", removed.join(", ")));
         }
         // A rating of an image in a batch is stored as tags, which are not mentioned separately.
-        if added.is_empty() && removed.is_empty() && change.rating.is_none() {
+        if unchanged && change.rating.is_none() {
             did.push(format!("kept the tags of #{index}"));
         }
     }

@@ -21,6 +21,8 @@ const LANE: u32 = 108;
 /// The size of an image, and the margin around the drawing.
 const WIDTH: u32 = 84;
 const HEIGHT: u32 = 56;
+/// The radius of the dot of a failure.
+const DOT: u32 = 7;
 const MARGIN: u32 = 24;
 /// The maximum number of characters in a caption line.
 const MAX_CAPTION: usize = 14;
@@ -41,9 +43,9 @@ pub(super) async fn page(State(gallery): State<Gallery>, Path(id): Path<String>)
     let body = html! {
         main.page-tree #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-archived[row.archived] {
             div.bar {
-                span.muted { (words::count(strip.lanes.into(), "line")) " · click an image to open it" @if from > 0 { " · the last " (words::grouped(MAX_STEPS.into())) } }
+                span.muted { @match strip.lanes { 0 | 1 => {}, 2 => "1 branch · ", lanes => { (words::grouped((lanes - 1).into())) " branches · " } } "Choose an image to open it" @if from > 0 { " · the last " (words::grouped(MAX_STEPS.into())) } }
                 span.spring {}
-                label.size { span { "Size" } input #size type="range" min="25" max="150" step="5" value="100"; }
+                label.size { span { "Size" } input #size type="range" min="25" max="250" step="5" value="100"; }
             }
             section.graph #graph tabindex="0" aria-label="Tree of iterations" { (drawing(&strip, from)) }
         }
@@ -58,7 +60,7 @@ fn drawing(strip: &Strip, from: u32) -> Markup {
     let height = 2 * MARGIN + strip.lanes.saturating_mul(LANE);
     html! {
         svg #drawing width=(width) height=(height) viewBox={ "0 0 " (width) " " (height) } role="group" aria-label="Iterations" {
-            g.lines aria-hidden="true" { @for step in &strip.steps { (line(step, from)) } }
+            g.lines aria-hidden="true" { @for step in &strip.steps { (line(strip, step, from)) } }
             @for step in &strip.steps { (node(strip, step, from)) }
         }
     }
@@ -69,20 +71,30 @@ fn place(index: u32, lane: u32, from: u32) -> (u32, u32) {
     (MARGIN + index.saturating_sub(from) * STEP, MARGIN + lane * LANE)
 }
 
+/// Returns how far an iteration's drawing is from the left and right edges of its place: a failure is only a dot.
+fn inset(step: &StripStep) -> u32 {
+    if is_dot(step) { WIDTH / 2 - DOT } else { 0 }
+}
+
+fn is_dot(step: &StripStep) -> bool {
+    step.images.is_empty() && step.outcome != OutcomeStatus::Succeeded
+}
+
 /// Draws the line from the parent: along its lane, then down or up just before the child.
-fn line(step: &StripStep, from: u32) -> Markup {
+fn line(strip: &Strip, step: &StripStep, from: u32) -> Markup {
     let parent = step.parent.zip(step.parent_lane).filter(|(parent, _)| parent.index >= from);
     html! {
         @if let Some((parent, lane)) = parent {
             @let (start_x, start_y) = place(parent.index, lane, from);
             @let (x, y) = place(step.index, step.lane, from);
-            @let (start_x, start_y, y) = (start_x + WIDTH, start_y + HEIGHT / 2, y + HEIGHT / 2);
+            @let before = strip.steps.iter().find(|before| before.index == parent.index).map_or(0, inset);
+            @let (start_x, start_y, x, y) = (start_x + WIDTH - before, start_y + HEIGHT / 2, x + inset(step), y + HEIGHT / 2);
             @if start_y == y {
                 path data-hue=(step.lane % 5) d={ "M" (start_x) " " (start_y) "H" (x) } {}
             } @else {
                 // Route the line between two lanes, so that it does not cross an image.
                 @let between = if y >= start_y { start_y + LANE - HEIGHT / 2 - 8 } else { start_y - HEIGHT / 2 - 8 };
-                path data-hue=(step.lane % 5) d={ "M" (start_x) " " (start_y) "h10V" (between) "H" (x - 14) "V" (y) "H" (x) } {}
+                path data-hue=(step.lane % 5) d={ "M" (start_x) " " (start_y) "h" (before + 10) "V" (between) "H" (x - inset(step) - 14) "V" (y) "H" (x) } {}
             }
         }
     }
@@ -106,10 +118,17 @@ fn node(strip: &Strip, step: &StripStep, from: u32) -> Markup {
                     rect.place x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="6" {}
                     image href={ "/thumbs/" (image.hash) } x=(x) y=(y) width=(WIDTH) height=(HEIGHT) preserveAspectRatio="xMidYMid slice" {}
                 }
-                None => circle.dot cx=(x + WIDTH / 2) cy=(y + HEIGHT / 2) r="7" {},
+                None if is_dot(step) => circle.dot cx=(x + WIDTH / 2) cy=(y + HEIGHT / 2) r=(DOT) {},
+                None => {
+                    rect.place x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="6" {}
+                    text.words aria-hidden="true" x=(x + WIDTH / 2) y=(y + HEIGHT / 2 + 4) text-anchor="middle" { "no image" }
+                }
             }
             rect.ring x=(x) y=(y) width=(WIDTH) height=(HEIGHT) rx="6" {}
-            @if let Some(rating) = step.rating { text.stars-text aria-hidden="true" x=(x + 4) y=(y + HEIGHT - 5) { @for _ in 0..rating { "★" } } }
+            @if let Some(rating) = step.rating {
+                rect.behind x=(x) y=(y + HEIGHT - 16) width=(u32::from(rating) * 10 + 8) height="16" rx="4" {}
+                text.stars-text aria-hidden="true" x=(x + 4) y=(y + HEIGHT - 5) { @for _ in 0..rating { "★" } }
+            }
             text.words aria-hidden="true" x=(x) y=(y + HEIGHT + 15) { (shortened(&caption)) }
         }
     }

@@ -59,7 +59,7 @@ impl Verdict {
         } else if !self.lost.is_empty() {
             format!("{} lost to damage, and on record", words::count(self.lost.len() as u64, "event"))
         } else if broken > 0 {
-            format!("{} of {} images missing or altered", words::grouped(broken), words::grouped(self.images.checked))
+            format!("{} of {} missing or altered", words::grouped(broken), words::count(self.images.checked, "image"))
         } else {
             "Everything checks out".to_owned()
         }

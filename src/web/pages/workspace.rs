@@ -18,7 +18,7 @@ pub(super) async fn page(State(gallery): State<Gallery>) -> Result<Response, Bro
         Ok((workspace.status()?, workspace.recoveries()?, Statistics::read(workspace, &overview)?))
     });
     let (status, recoveries, statistics) = read.await?;
-    let page = Page { title: "Workspace", name: "workspace", typed: SearchBox::default() };
+    let page = Page { title: "Workspace", name: "workspace", menu: "workspace", typed: SearchBox::default() };
     let body = html! {
         main #main tabindex="-1" {
             div.page {

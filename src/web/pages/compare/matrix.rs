@@ -32,7 +32,7 @@ pub(super) fn matrix(sides: &[Side], kinship: Option<&str>) -> Markup {
                     tr {
                         td {}
                         @for (at, side) in sides.iter().enumerate() {
-                            th scope="col" data-column=(side.reference) { span.letter { (Side::letter(at)) } " " a href=(side.address()) title=(side.label) dir="auto" { (side.label) } }
+                            th scope="col" data-column=(side.reference) { span.letter { (Side::letter(at)) } " " a href=(side.address()) title=(side.label) dir="auto" { (side.short) } }
                         }
                     }
                 }

@@ -27,7 +27,7 @@ pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
                     span.outline hidden {}
                     @if side == "b" { img.heat alt="Where B differs from A" draggable="false" hidden; }
                 }
-                span.label dir="auto" { (side.to_uppercase()) " · " @if let Some(shown) = shown { (shown.label) } }
+                span.label dir="auto" { (side.to_uppercase()) " · " @if let Some(shown) = shown { (shown.short) } }
             }
         }
     };
@@ -46,7 +46,7 @@ pub(super) fn desk(sides: &[Side], a: usize, b: usize) -> Markup {
                             @if let Some(image) = side.image { img src={ "/thumbs/" (image.hash) } alt="" loading="lazy"; }
                             span.side hidden {}
                         }
-                        span.ref title=(side.label) dir="auto" { (side.label) }
+                        span.ref title=(side.label) dir="auto" { (side.short) }
                     }
                 }
             }

@@ -18,6 +18,11 @@ pub(super) struct Side {
     pub(super) id: IterationId,
     /// Its display name: `Harbour at dusk #3`.
     pub(super) label: String,
+    /// Its name within this set: `#3` if all sides are of one session.
+    pub(super) short: String,
+    /// The name of its session, and its own within it.
+    session: String,
+    own: String,
     pub(super) recipe: Recipe,
     pub(super) image: Option<Picture>,
     pub(super) rating: Option<u8>,
@@ -73,7 +78,17 @@ impl Sides {
                 Err(error) => found.skipped.push((name.to_owned(), error.message)),
             }
         }
+        if found.session().is_some() {
+            found.sides.iter_mut().for_each(|side| side.short = side.own.clone());
+        }
         found
+    }
+
+    /// Returns the name of the session, if all of several sides are of one.
+    pub(super) fn session(&self) -> Option<&str> {
+        let (first, others) = self.sides.split_first()?;
+        let is_shared = !others.is_empty() && others.iter().all(|side| side.id.session == first.id.session);
+        is_shared.then_some(first.session.as_str())
     }
 }
 
@@ -84,10 +99,12 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
     let title = workspace.summary(id.session).ok().and_then(|summary| summary.title);
     let iteration = state.iteration;
     let count = iteration.images.len();
-    let mut label = format!("{} #{}", naming::session(title.as_deref(), Some(&iteration)), id.index);
-    if count > 1 {
-        label.push_str(&format!(" · {} of {count}", number + 1));
-    }
+    let session = naming::session(title.as_deref(), Some(&iteration));
+    let own = match count {
+        0 | 1 => format!("#{}", id.index),
+        _ => format!("#{} · {} of {count}", id.index, number + 1),
+    };
+    let label = format!("{session} {own}");
     let chosen = usize::try_from(number).ok().and_then(|number| iteration.images.get(number));
     let image = chosen.map(|image| Picture {
         hash: image.hash,
@@ -99,7 +116,10 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
     Ok(Side {
         reference: if count > 1 { format!("{id}/{number}") } else { id.to_string() },
         id,
+        short: label.clone(),
         label,
+        session,
+        own,
         image,
         rating: image_rating(state.annotation.rating, &state.annotation.tags, number as usize),
         outcome: iteration.outcome.status,
