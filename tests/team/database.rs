@@ -107,22 +107,44 @@ fn rules() {
             at(3).millis()
         ))
     };
+    // The short way for one iteration checks the same, and leaves the explanation to the other.
+    let quick = |record: &str, index: u32, key: &str, expected: &str| {
+        let day = at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
+        server.sql(&format!(
+            "SELECT {schema}.append_iteration({day}, 1, {expected}, '\\x{record}'::bytea, {index}, {}, '\\x{key}'::bytea)",
+            at(3).millis()
+        ))
+    };
     let key = "00112233445566778899aabbccddeeff";
+    assert_eq!(quick(&encoded(open_head.clone(), "d"), 2, key, "NULL").unwrap(), "f", "archived");
     let error = call(&encoded(open_head.clone(), "d"), 2, key).unwrap_err();
     assert!(error.contains("the session is archived"), "{error}");
     log.append(retake_testutils::restore(id, 4, "e")).unwrap();
     let current = log.head(id).unwrap().unwrap();
     let error = call(&encoded(current.clone(), "f"), 7, key).unwrap_err();
     assert!(error.contains("iteration 7 cannot be number 2"), "{error}");
-    assert_eq!(call(&encoded(open_head, "g"), 2, key).unwrap(), "stale", "another head");
+    assert_eq!(call(&encoded(open_head.clone(), "g"), 2, key).unwrap(), "stale", "another head");
+    for (wrong, index, key, expected) in [
+        (encoded(open_head, "g"), 2, key, "NULL"),
+        (encoded(current.clone(), "f"), 7, key, "NULL"),
+        (encoded(current.clone(), "f"), 2, "0011", "NULL"),
+        (encoded(current.clone(), "f"), 2, key, "7"),
+    ] {
+        assert_eq!(quick(&wrong, index, key, expected).unwrap(), "f", "{index} {key} {expected}");
+    }
     let mut foreign = current.clone();
     foreign.id = "session-2025-12-11-009".parse().unwrap();
+    assert_eq!(quick(&encoded(foreign.clone(), "h"), 2, key, "NULL").unwrap(), "f", "of another session");
     let error = call(&encoded(foreign, "h"), 2, key).unwrap_err();
     assert!(error.contains("not a record of session"), "{error}");
     assert!(call("00", 2, key).is_err());
     let error = call(&encoded(current.clone(), "short"), 2, "0011").unwrap_err();
     assert!(error.contains("a key has 16 bytes"), "{error}");
     assert_eq!(call(&encoded(current, "i"), 2, key).unwrap(), "appended");
+    let next = log.head(id).unwrap().unwrap();
+    let error = quick(&encoded(next.clone(), "j"), 3, key, "3").unwrap_err();
+    assert!(error.contains("keys_pkey"), "a known key: {error}");
+    assert_eq!(quick(&encoded(next, "j"), 3, "ff112233445566778899aabbccddeeff", "3").unwrap(), "t");
     assert_eq!(Carrier::problems(&log), Vec::<String>::new());
 }
 

@@ -14,7 +14,8 @@ const SCHEMA: &str = include_str!("sql/schema.sql");
 
 /// The functions that are called from outside and refer to tables. Their search path is fixed: most run with the
 /// privileges of the schema's owner, and objects in a caller's own schema must not replace our tables.
-const ENTRY_POINTS: [&str; 6] = ["append", "import_records", "put_text", "lock_session", "lock_day", "note_restore"];
+const ENTRY_POINTS: [&str; 7] =
+    ["append", "append_iteration", "import_records", "put_text", "lock_session", "lock_day", "note_restore"];
 
 /// The settings of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,7 +138,17 @@ async fn is_restored(client: &Lease, schema: &str) -> Result<bool, Failure> {
 /// Returns the grants of the application role: it can read, and write only through the functions.
 fn grants(schema: &str, role: &str) -> String {
     let role = quoted(role);
-    let callable = ["append", "import_records", "put_text", "lock_session", "lock_day", "horizon", "le_u16", "le_u32"];
+    let callable = [
+        "append",
+        "append_iteration",
+        "import_records",
+        "put_text",
+        "lock_session",
+        "lock_day",
+        "horizon",
+        "le_u16",
+        "le_u32",
+    ];
     let mut script =
         format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {role};\n");
     for function in callable {

@@ -32,6 +32,7 @@ pub(crate) enum Outcome {
 /// The statements, with the workspace's schema.
 pub(crate) struct Statements {
     append: String,
+    append_iteration: String,
     lock_session: String,
     lock_day: String,
     keys: String,
@@ -43,6 +44,7 @@ impl Statements {
         let parameters = (1..=15).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         Statements {
             append: format!("SELECT r.outcome, r.hit_index, {columns} FROM {schema}.append({parameters}) AS r"),
+            append_iteration: format!("SELECT {schema}.append_iteration($1, $2, $3, $4, $5, $6, $7)"),
             lock_session: format!("SELECT {} FROM {schema}.lock_session($1, $2)", head_columns("")),
             lock_day: format!("SELECT {schema}.lock_day($1)"),
             keys: format!("SELECT key FROM {schema}.keys WHERE key = ANY($1)"),
@@ -57,24 +59,31 @@ impl Statements {
         group: &[(&Batch, EncodedBatch)],
         notifier: &Notifier,
     ) -> Result<Vec<Result<Outcome, Error>>, Failure> {
-        let statement = client.prepare_cached(&self.append).await?;
+        let general = client.prepare_cached(&self.append).await?;
+        let of_iteration = client.prepare_cached(&self.append_iteration).await?;
         let arguments: Vec<Arguments> =
             group.iter().map(|(batch, encoded)| Arguments::new(batch, Some(encoded))).collect();
+        let calls: Vec<_> = arguments
+            .iter()
+            .map(|arguments| match arguments.of_iteration() {
+                Some(parameters) => (&of_iteration, parameters),
+                None => (&general, arguments.parameters().to_vec()),
+            })
+            .collect();
         // After the commit on the same connection, and in the same round trip.
         let notified = OptionFuture::from(notifier.is_due().then(|| notifier.notify(client)));
-        let rows = if let [only] = arguments.as_slice() {
-            let (row, _) = join(client.query_one(&statement, &only.parameters()), notified).await;
+        let rows = if let [(statement, parameters)] = calls.as_slice() {
+            let (row, _) = join(client.query_one(*statement, parameters), notified).await;
             match row {
                 Ok(row) => vec![row],
                 // The locked path looks up the key.
-                Err(error) if error.code().is_some_and(|code| code.code() == KEY_KNOWN) => {
+                Err(error) if is_key_known(&error) => {
                     return Ok(vec![Ok(Outcome::Stale)]);
                 }
                 Err(error) => return Err(error.into()),
             }
         } else {
-            let parameters: Vec<_> = arguments.iter().map(Arguments::parameters).collect();
-            let appends = parameters.iter().map(|parameters| client.query_one(&statement, parameters));
+            let appends = calls.iter().map(|(statement, parameters)| client.query_one(*statement, parameters));
             let (begun, rows, committed, _) = join4(
                 client.batch_execute(BEGIN_GROUP),
                 join_in_order(appends),
@@ -287,6 +296,21 @@ impl Arguments {
         }
     }
 
+    /// Returns the arguments of `append_iteration`, if this is one iteration of an existing session without long texts
+    /// and links.
+    fn of_iteration(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
+        let arrays = &self.arrays;
+        let ([record], [Some(index)], [Some(time)]) =
+            (arrays.records.as_slice(), arrays.index.as_slice(), arrays.time.as_slice())
+        else {
+            return None;
+        };
+        let is_plain = !self.new && arrays.links.is_none() && arrays.texts.is_none() && self.key_index.is_some();
+        is_plain.then(|| -> Vec<&(dyn ToSql + Sync)> {
+            vec![&self.day, &self.number, &self.expected, record, index, time, &self.key]
+        })
+    }
+
     fn parameters(&self) -> [&(dyn ToSql + Sync); 15] {
         let arrays = &self.arrays;
         [
@@ -309,9 +333,20 @@ impl Arguments {
     }
 }
 
+/// Returns whether an append failed because its key is known.
+fn is_key_known(error: &tokio_postgres::Error) -> bool {
+    let of_keys = |error: &tokio_postgres::error::DbError| error.constraint() == Some("keys_pkey");
+    error.code().is_some_and(|code| code.code() == KEY_KNOWN) || error.as_db_error().is_some_and(of_keys)
+}
+
 fn outcome(row: &Row, batch: &Batch, encoded: &EncodedBatch) -> Result<Outcome, Error> {
+    let appended = || Outcome::Done(Ack { head: encoded.head.clone(), index: encoded.index, repeated: false });
+    // An iteration has a single column: whether it was stored.
+    if let Ok(stored) = row.try_get::<_, bool>(0) {
+        return Ok(if stored { appended() } else { Outcome::Stale });
+    }
     match row.get::<_, &str>(0) {
-        "appended" => Ok(Outcome::Done(Ack { head: encoded.head.clone(), index: encoded.index, repeated: false })),
+        "appended" => Ok(appended()),
         "repeated" => repeated(row).map(Outcome::Done),
         "stale" => Ok(Outcome::Stale),
         "missing" => Err(Refusal::NoSession(encoded.head.id).into()),

@@ -45,7 +45,7 @@ pub(super) async fn page(
             div.bar {
                 label { span.sr { "Show" }
                     select #filter {
-                        option value="takes" { "All iterations" }
+                        option value="takes" { "All" }
                         option value="unreviewed" { "Unreviewed" }
                         option value="liked" { "★ 4 and up" }
                         option value="everything" { "With rejected" }

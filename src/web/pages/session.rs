@@ -84,7 +84,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
                 div.tools {
                     label { span.sr { "Show in the strip" }
                         select #filter {
-                            option value="takes" { "All iterations" }
+                            option value="takes" { "All" }
                             option value="unreviewed" { "Unreviewed" }
                             option value="liked" { "★ 4 and up" }
                             option value="everything" { "With rejected" }

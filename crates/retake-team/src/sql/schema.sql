@@ -1,7 +1,7 @@
 -- The schema of a team workspace, version 1. Runs inside one transaction with `search_path` set to the workspace's own
 -- schema, so that names need no prefix and one database can hold several workspaces.
 --
--- Only `append`, `import_records` and `note_restore` write. They run with the rights of the schema's owner; the
+-- Only `append`, `append_iteration`, `import_records` and `note_restore` write. They run with the rights of the schema's owner; the
 -- application role may call them and read.
 
 -- One row: what the workspace is and where its images are.
@@ -284,16 +284,20 @@ END $$;
 --   count      the session has another number of iterations than expected
 CREATE TYPE append_result AS (outcome text, hit_index integer, head heads);
 
--- Appends one iteration to an existing session, as most appends do, with few statements. The rules are those of
--- `store_records`, as conditions on the head; if one of them does not hold, nothing is stored and the result is false,
--- and the caller finds out which.
+-- Appends one iteration without long texts and links to an existing session, as most appends do, with few statements
+-- and scalar arguments. The rules are those of `store_records`, as conditions on the head; if one of them does not hold,
+-- nothing is stored and the result is false, and `append` tells why. A known key violates the primary key of `keys`.
 CREATE FUNCTION append_iteration(
     p_day integer, p_number integer, p_expected integer, p_record bytea, p_index integer, p_time bigint, p_key bytea
-) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+) RETURNS boolean LANGUAGE plpgsql VOLATILE SECURITY DEFINER AS $$
 DECLARE
-    v_seq integer := le_u32(p_record, 24);
+    v_seq integer;
     v_ord bigint;
 BEGIN
+    IF NOT is_record_of(p_record, p_day, p_number) OR le_u16(p_record, 6) <> 2 OR length(p_key) <> 16 THEN
+        RETURN false;
+    END IF;
+    v_seq := le_u32(p_record, 24);
     UPDATE heads SET next_seq = v_seq + 1, tip = substr(p_record, length(p_record) - 31, 32),
         modified = greatest(modified, p_time), iteration_count = p_index + 1, current_index = p_index,
         ord = greatest(pg_current_xact_id()::text::bigint + (SELECT ord_offset FROM settings), ord)
@@ -305,10 +309,7 @@ BEGIN
         RETURN false;
     END IF;
     INSERT INTO records (day, number, seq, kind, ord, bytes) VALUES (p_day, p_number, v_seq, 2, v_ord, p_record);
-    INSERT INTO keys VALUES (p_key, p_day, p_number, v_seq, p_index) ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RAISE EXCEPTION 'the key is known' USING ERRCODE = 'RT004';
-    END IF;
+    INSERT INTO keys VALUES (p_key, p_day, p_number, v_seq, p_index);
     UPDATE counters SET events = events + 1 WHERE slot = pg_backend_pid() % 128;
     RETURN true;
 END $$;
@@ -329,12 +330,6 @@ DECLARE
     v_last integer;
     v_outcome text;
 BEGIN
-    IF NOT p_new AND cardinality(p_records) = 1 AND p_links IS NULL AND p_texts IS NULL AND length(p_key) = 16
-        AND is_record_of(p_records[1], p_day, p_number) AND le_u16(p_records[1], 6) = 2
-        AND append_iteration(p_day, p_number, p_expected, p_records[1], p_index[1], p_time[1], p_key)
-    THEN
-        RETURN ('appended', p_key_index, NULL)::append_result;
-    END IF;
     IF p_new THEN
         v_last := lock_day(p_day);
         h := (p_day, v_last, 0, decode(repeat('00', 32), 'hex'), NULL, NULL, false, NULL, NULL, 0, -1, 0)::heads;
