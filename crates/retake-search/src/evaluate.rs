@@ -132,8 +132,12 @@ fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
             }
             let mut found = found.unwrap_or_else(|| Set::all(universe));
             for (condition, negated) in tests.into_iter().filter_map(Plan::as_test) {
-                let test = test(condition, segment)?;
-                found = found.keep(|doc| test(doc) != negated);
+                match test(condition, segment)? {
+                    Some(test) => found = found.keep(|doc| test(doc) != negated),
+                    // No document of the segment passes, so none needs to be asked.
+                    None if negated => {}
+                    None => return Ok(Set::empty()),
+                }
             }
             Ok(found)
         }
@@ -147,8 +151,7 @@ fn evaluate(plan: &Plan<'_>, segment: &Segment) -> Result<Set, Damage> {
         Plan::Not(plan) => Ok(evaluate(plan, segment)?.not(universe)),
         Plan::Words(fields, words, by) => with_words(segment, fields, words, *by, universe),
         Plan::Test(condition) => {
-            let test = test(condition, segment)?;
-            Ok(Set::all(universe).keep(test))
+            Ok(test(condition, segment)?.map_or_else(Set::empty, |test| Set::all(universe).keep(test)))
         }
         Plan::Sessions(sessions) => of_sessions(segment, sessions),
     }
@@ -180,22 +183,26 @@ impl<'a> Plan<'a> {
 
 type Test<'a> = Box<dyn Fn(u32) -> bool + 'a>;
 
-fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Damage> {
+/// Returns the test of a condition; `None` if no document of the segment passes it, because the name it asks for does
+/// not occur there.
+fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Option<Test<'a>>, Damage> {
     let flags = |mask: u8, value: u8| -> Result<Test<'a>, Damage> {
         let flags = segment.column::<u8>(Section::Flags.place())?;
         Ok(Box::new(move |doc| flags.get(doc as usize).is_some_and(|flags| flags & mask == value)))
     };
-    Ok(match condition {
-        Condition::Name { facet, by, value } => match facet {
-            Facet::Model => named(segment, MODEL, *by, value)?,
-            Facet::Sampler => named(segment, SAMPLER, *by, value)?,
-            Facet::Generator => named(segment, GENERATOR, *by, value)?,
-            Facet::Scheduler => named(segment, SCHEDULER, *by, value)?,
-            Facet::Actor => listed(segment, ACTOR, *by, value)?,
-            Facet::Lora => listed(segment, LORA, *by, value)?,
-            Facet::Tag => listed(segment, TAG, *by, value)?,
-            Facet::Project => Box::new(|_| false),
-        },
+    Ok(Some(match condition {
+        Condition::Name { facet, by, value } => {
+            return match facet {
+                Facet::Model => named(segment, MODEL, *by, value),
+                Facet::Sampler => named(segment, SAMPLER, *by, value),
+                Facet::Generator => named(segment, GENERATOR, *by, value),
+                Facet::Scheduler => named(segment, SCHEDULER, *by, value),
+                Facet::Actor => listed(segment, ACTOR, *by, value),
+                Facet::Lora => listed(segment, LORA, *by, value),
+                Facet::Tag => listed(segment, TAG, *by, value),
+                Facet::Project => Ok(None),
+            };
+        }
         Condition::Number { quantity, low, high } => {
             let kind = QUANTITIES.iter().position(|of| of == quantity).unwrap_or(0);
             let numbers = segment.column::<i64>(Section::Quantity.place() + kind)?;
@@ -204,7 +211,9 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
                 numbers.get(doc as usize).is_some_and(|number| *number != UNKNOWN && range.contains(number))
             })
         }
-        Condition::Size(width, height) => named(segment, SIZE, MatchKind::Whole, &size_name(*width, *height))?,
+        Condition::Size(width, height) => {
+            return named(segment, SIZE, MatchKind::Whole, &size_name(*width, *height));
+        }
         Condition::Seed(seed) => {
             let (seeds, flags) =
                 (segment.column::<u64>(Section::Seed.place())?, segment.column::<u8>(Section::Flags.place())?);
@@ -213,7 +222,7 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
             Box::new(move |doc| {
                 let is_first = seeds.get(doc as usize) == Some(&seed)
                     && flags.get(doc as usize).is_some_and(|flags| flags & HAS_SEED != 0);
-                is_first || is_another(doc)
+                is_first || is_another.as_ref().is_some_and(|is_another| is_another(doc))
             })
         }
         Condition::Rating(low, high) => {
@@ -240,8 +249,8 @@ fn test<'a>(condition: &Condition, segment: &'a Segment) -> Result<Test<'a>, Dam
             Box::new(move |doc| made.get(doc as usize).is_some_and(|made| (from..until).contains(made)))
         }
         // Resolved by `plan`.
-        Condition::Text { .. } | Condition::Archived(_) | Condition::Session(_) => Box::new(|_| false),
-    })
+        Condition::Text { .. } | Condition::Archived(_) | Condition::Session(_) => return Ok(None),
+    }))
 }
 
 /// Returns, for each number of a name (from 1; 0 means no name), whether the name matches.
@@ -249,30 +258,30 @@ fn matching_names(names: &[String], by: MatchKind, value: &str) -> Vec<bool> {
     std::iter::once(false).chain(names.iter().map(|name| by.holds(&fold_name(name), value))).collect()
 }
 
-fn named<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
+fn named<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Option<Test<'a>>, Damage> {
     let place = Section::name(kind);
     let matching_names = matching_names(segment.names(place + 1)?, by, value);
     if !matching_names.contains(&true) {
-        return Ok(Box::new(|_| false));
+        return Ok(None);
     }
     let numbers = segment.column::<u32>(place)?;
-    Ok(Box::new(move |doc| {
+    Ok(Some(Box::new(move |doc| {
         numbers.get(doc as usize).is_some_and(|number| matching_names.get(*number as usize).copied().unwrap_or(false))
-    }))
+    })))
 }
 
-fn listed<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Test<'a>, Damage> {
+fn listed<'a>(segment: &'a Segment, kind: usize, by: MatchKind, value: &str) -> Result<Option<Test<'a>>, Damage> {
     let place = Section::list(kind);
     let matching_names = matching_names(segment.names(place + 2)?, by, value);
     if !matching_names.contains(&true) {
-        return Ok(Box::new(|_| false));
+        return Ok(None);
     }
     let (starts, numbers) = (segment.column::<u32>(place)?, segment.column::<u32>(place + 1)?);
-    Ok(Box::new(move |doc| {
+    Ok(Some(Box::new(move |doc| {
         let range = starts.get(doc as usize).zip(starts.get(doc as usize + 1));
         let its = range.and_then(|(start, end)| numbers.get(*start as usize..*end as usize)).unwrap_or_default();
         its.iter().any(|number| matching_names.get(*number as usize).copied().unwrap_or(false))
-    }))
+    })))
 }
 
 fn has_list(segment: &Segment, kind: usize) -> Result<Test<'_>, Damage> {
