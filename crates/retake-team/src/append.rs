@@ -142,8 +142,16 @@ impl Appender {
     }
 
     fn enqueue(self: &Arc<Self>, job: Job) {
-        self.queue().waiting.push_back(job);
-        self.start_groups();
+        let first = {
+            let mut queue = self.queue();
+            queue.waiting.push_back(job);
+            queue.next_group()
+        };
+        if let Some(first) = first {
+            // There may be another group for which there is room.
+            self.start_groups();
+            self.server.run(Arc::clone(self).run_group(first));
+        }
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -91,6 +91,9 @@ impl Server {
         T: Send + 'static,
         F: for<'a> Fn(&'a Lease) -> Attempt<'a, T> + Send + Sync + 'static,
     {
+        if let Some(runtime) = self.runtime_for_this_thread() {
+            return runtime.block_on(self.retry(&attempt));
+        }
         let (sender, receiver) = mpsc::sync_channel(1);
         let server = Arc::clone(self);
         self.spawn(async move {
@@ -101,6 +104,21 @@ impl Server {
             let _ = sender.send(answer);
         });
         receiver.recv().unwrap_or_else(|_| Err(Error::Misuse("the workspace was closed".to_owned())))
+    }
+
+    /// Runs a task on this thread if it may wait, which saves waking up another one, or else in the background. The
+    /// caller holds a reference to this server meanwhile.
+    pub(crate) fn run(&self, task: impl Future<Output = ()> + Send + 'static) {
+        match self.runtime_for_this_thread() {
+            Some(runtime) => runtime.block_on(task),
+            None => self.spawn(task),
+        }
+    }
+
+    /// Returns the runtime, unless this thread belongs to one, whose tasks must not wait.
+    fn runtime_for_this_thread(&self) -> Option<&tokio::runtime::Runtime> {
+        let is_plain = tokio::runtime::Handle::try_current().is_err();
+        self.runtime.as_ref().filter(|_| is_plain)
     }
 
     /// Runs a task in the background.

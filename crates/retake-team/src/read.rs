@@ -120,7 +120,7 @@ impl PgLog {
         let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction}");
         // A limit that is a parameter makes the server plan the query again for every page, since it cannot tell how
         // few rows are wanted. A constant beside it, of which there are few, lets it keep the plan.
-        let enough = limit.next_power_of_two();
+        let enough = if limit <= 200 { limit.next_multiple_of(20) } else { limit.next_power_of_two() };
         let part = |archived: bool| {
             format!(
                 "(SELECT {columns} FROM {schema}.heads WHERE archived = {archived} AND created IS NOT NULL{place} \
