@@ -27,6 +27,7 @@ fn main() -> ExitCode {
         ("develop", include_str!("develop.json")),
         ("held_out", include_str!("held_out.json")),
         ("blind", include_str!("blind.json")),
+        ("blind_2", include_str!("blind_2.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();

@@ -437,3 +437,75 @@ fn a_choice_lists_its_candidates() {
     );
     assert!(of(&simple()).candidates.is_empty());
 }
+
+#[test]
+fn joins_models_and_regions_are_known_by_their_inputs() {
+    let prompt = |graph: Value| of(&graph).recipe.prompt;
+    // A join by its delimiter, whatever its name; inputs that are not connected are not in the file.
+    assert_eq!(
+        prompt(with(json!({
+            "6": {"class_type": "CLIPTextEncode", "inputs": {"text": ["10", 0], "clip": ["4", 1]}},
+            "10": {"class_type": "List of strings [Crystools]", "inputs": {"string_1": ["11", 0], "string_4": "a cat", "delimiter": ", "}},
+            "11": {"class_type": "Primitive string multiline [Crystools]", "inputs": {"string": "a photo of"}}
+        }))),
+        "a photo of, a cat"
+    );
+    // A language model by its settings: what it was asked, with a note.
+    let asked = of(&with(json!({
+        "6": {"class_type": "CLIPTextEncode", "inputs": {"text": ["10", 0], "clip": ["4", 1]}},
+        "10": {"class_type": "LF_CharacterImpersonator", "inputs": {"temperature": 0.7, "max_tokens": 500, "prompt": "a cat in Asgard", "seed": 5}}
+    })));
+    assert_eq!(asked.recipe.prompt, "a cat in Asgard");
+    assert!(asked.notes.iter().any(|note| note.contains("rewrote the prompt")), "{:?}", asked.notes);
+    // Regions that are cut out of one prompt.
+    assert_eq!(
+        prompt(with(json!({
+            "3": {"class_type": "KSampler", "inputs": {"seed": 1, "steps": 20, "cfg": 8.0, "sampler_name": "euler", "positive": ["12", 0], "negative": ["7", 0], "latent_image": ["5", 0], "model": ["4", 0]}},
+            "10": {"class_type": "BNK_CutoffBasePrompt", "inputs": {"text": "a cat, red shoes", "clip": ["4", 1]}},
+            "11": {"class_type": "BNK_CutoffSetRegions", "inputs": {"region_text": "red shoes", "target_text": "red", "clip_regions": ["10", 0]}},
+            "12": {"class_type": "BNK_CutoffRegionsToConditioning", "inputs": {"mask_token": "", "clip_regions": ["11", 0]}}
+        }))),
+        "a cat, red shoes"
+    );
+}
+
+#[test]
+fn a_pass_that_undoes_an_image_is_not_the_recipe() {
+    let reading = of(&with(json!({
+        "3": {"class_type": "ClownsharKSampler", "inputs": {"noise_seed": 7, "sampler_mode": "resample", "steps": 30, "cfg": 1.0, "sampler_name": "res_2m", "model": ["4", 0], "positive": ["6", 0], "latent_image": ["10", 0]}},
+        "10": {"class_type": "ClownsharKSampler", "inputs": {"noise_seed": 1, "sampler_mode": "unsample", "steps": 60, "cfg": 1.0, "sampler_name": "res_2m", "model": ["4", 0], "latent_image": ["5", 0]}}
+    })));
+    assert_eq!((reading.recipe.steps, reading.passes.len()), (Some(30), 2));
+}
+
+/// What is only in the editor's graph: values without names, and inputs that another node supplies everywhere.
+#[test]
+fn supplied_everywhere() {
+    let workflow = json!({
+        "nodes": [
+            {"id": 1, "type": "CheckpointLoaderSimple", "widgets_values": ["cats.safetensors"]},
+            {"id": 2, "type": "CLIPTextEncode", "inputs": [{"name": "clip", "type": "CLIP", "link": null}], "widgets_values": ["a cat"]},
+            {"id": 3, "type": "CogVideoTextEncode", "inputs": [{"name": "clip", "type": "CLIP", "link": null}], "widgets_values": ["dog", 1, true]},
+            {"id": 4, "type": "Prompts Everywhere", "inputs": [{"name": "CONDITIONING", "type": "*", "link": 1}, {"name": "CONDITIONING", "type": "*", "link": 2}], "widgets_values": []},
+            {"id": 5, "type": "Anything Everywhere", "inputs": [{"name": "MODEL", "type": "*", "link": 3}], "widgets_values": []},
+            {"id": 6, "type": "Seed Generator (Image Saver)", "widgets_values": [4711, "randomize"]},
+            {"id": 7, "type": "easy int", "widgets_values": [25]},
+            {"id": 8, "type": "Anything Everywhere?", "inputs": [{"name": "INT", "type": "*", "link": 5}], "widgets_values": ["", "steps", ""]},
+            {"id": 9, "type": "KSampler", "inputs": [
+                {"name": "model", "type": "MODEL", "link": null}, {"name": "positive", "type": "CONDITIONING", "link": null},
+                {"name": "negative", "type": "CONDITIONING", "link": null}, {"name": "latent_image", "type": "LATENT", "link": null},
+                {"name": "seed", "type": "INT", "link": 4, "widget": {"name": "seed"}},
+                {"name": "steps", "type": "INT", "link": null, "widget": {"name": "steps"}}
+            ], "widgets_values": [1, "fixed", 20, 8.0, "euler", "normal", 1.0]},
+            {"id": 10, "type": "SaveImage", "inputs": [{"name": "images", "type": "IMAGE", "link": 6}], "widgets_values": ["ComfyUI"]}
+        ],
+        "links": [[1, 2, 0, 4, 0, "CONDITIONING"], [2, 3, 0, 4, 1, "CONDITIONING"], [3, 1, 0, 5, 0, "MODEL"], [4, 6, 0, 9, 4, "INT"], [5, 7, 0, 8, 0, "INT"], [6, 9, 0, 10, 0, "IMAGE"]]
+    });
+    let reading = read(&png(&[text("workflow", workflow.to_string())]));
+    let recipe = &reading.recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("a cat", Some("dog")));
+    assert_eq!(
+        (recipe.seed.map(|seed| seed.0), recipe.steps, recipe.model.as_deref()),
+        (Some(4711), Some(25), Some("cats"))
+    );
+}

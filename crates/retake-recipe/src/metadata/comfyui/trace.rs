@@ -324,6 +324,7 @@ fn conditioning<'a>(
         let leads = match name {
             _ if PIPES.contains(&name) => !node.has(side.name()),
             "positive" | "negative" => name == side.name(),
+            "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
             "guider" => true,
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == Side::Positive,
