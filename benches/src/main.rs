@@ -86,6 +86,11 @@ fn main() {
     {
         return sharing::child(dir, writer);
     }
+    if let [verb, socket] = arguments.as_slice()
+        && verb == "floor-client"
+    {
+        return sharing::floor_child(socket);
+    }
     if let [verb, how, dir] = arguments.as_slice()
         && verb == "agent"
     {

@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 }
 
 fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
-    let places = Engine::BOTH.map(|engine| RecencyKey::new(settings, report, shape, engine));
+    let places = Engine::BOTH.map(|engine| DataCopy::new(settings, report, shape, engine));
     // By engine, by state: milliseconds to open, and to the first page.
     let mut opened: [[Vec<f64>; 5]; 2] = Default::default();
     let mut shown: [[Vec<f64>; 5]; 2] = Default::default();
@@ -75,15 +75,15 @@ fn measure(settings: &Settings, report: &mut Report, shape: Shape) {
 }
 
 /// A writable copy of a data set.
-struct RecencyKey {
+struct DataCopy {
     engine: Engine,
     dir: PathBuf,
     path: PathBuf,
     long: String,
 }
 
-impl RecencyKey {
-    fn new(settings: &Settings, report: &Report, shape: Shape, engine: Engine) -> RecencyKey {
+impl DataCopy {
+    fn new(settings: &Settings, report: &Report, shape: Shape, engine: Engine) -> DataCopy {
         let dir = settings.scratch(&format!("open-{}", engine.name()));
         let (path, long) = match engine {
             Engine::Retake => {
@@ -98,7 +98,7 @@ impl RecencyKey {
                 (dir.join("retake.sqlite"), long.to_string())
             }
         };
-        RecencyKey { engine, dir, path, long }
+        DataCopy { engine, dir, path, long }
     }
 }
 

@@ -1,7 +1,10 @@
 //! What does it cost to be a client? The same calls through the owner's socket and in the process that owns the
-//! workspace.
+//! workspace. The floor writes and syncs the bytes of one append, and nothing else, in the same two ways.
 
-use std::io::{BufRead, BufReader, Write};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::FileExt;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -19,10 +22,15 @@ use crate::report::{Report, Table, median, micros};
 use crate::workload;
 
 const ROUND: Duration = Duration::from_millis(800);
+/// The sizes of a request, of what is written for it, and of its answer, as in Retake's own protocol.
+const FLOOR_BYTES: (usize, usize, usize) = (700, 1100, 300);
+/// The file of the floor is allocated in advance, as the journal is.
+const FLOOR_FILE_BYTES: usize = 64 << 20;
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
     page(settings, report);
     append(settings, report);
+    floor(settings, report);
 }
 
 /// Runs a client process: appends until its time is over, and prints the number of appends.
@@ -32,6 +40,19 @@ pub(crate) fn child(dir: &str, number: &str) {
     println!("ready");
     std::io::stdin().read_line(&mut line).unwrap();
     println!("{}", append_for(&workspace, number.parse().unwrap()));
+}
+
+/// Runs a client process of the floor: sends requests until its time is over, and prints the number of answers.
+pub(crate) fn floor_child(socket: &str) {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let (request, mut answer) = (vec![1; FLOOR_BYTES.0], vec![0; FLOOR_BYTES.2]);
+    let (begun, mut count) = (Instant::now(), 0u64);
+    while begun.elapsed() < ROUND {
+        stream.write_all(&request).unwrap();
+        stream.read_exact(&mut answer).unwrap();
+        count += 1;
+    }
+    println!("{count}");
 }
 
 fn open(dir: &Path) -> SharedLog {
@@ -121,6 +142,52 @@ fn append(settings: &Settings, report: &mut Report) {
             format!("{:.2}", median(&ratios)),
         ]);
     }
+    report.show("sharing", &table);
+}
+
+/// One thread that writes and syncs, and a process that has a thread of this one do so for it, alternately.
+fn floor(settings: &Settings, report: &mut Report) {
+    let dir = settings.scratch("sharing-floor");
+    let file = File::create(dir.join("log")).unwrap();
+    file.write_all_at(&vec![0; FLOOR_FILE_BYTES], 0).unwrap();
+    file.sync_all().unwrap();
+    let mut end = 0;
+    let mut write = || {
+        file.write_all_at(&[1; FLOOR_BYTES.1], end).unwrap();
+        file.sync_data().unwrap();
+        end = (end + FLOOR_BYTES.1 as u64) % (FLOOR_FILE_BYTES - FLOOR_BYTES.1) as u64;
+    };
+    let socket = dir.join("socket");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let (mut inside, mut outside, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..settings.rounds {
+        let (begun, mut count) = (Instant::now(), 0u64);
+        while begun.elapsed() < ROUND {
+            write();
+            count += 1;
+        }
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let child = command.arg("floor-client").arg(&socket).stdout(Stdio::piped()).spawn().unwrap();
+        let (mut stream, _) = listener.accept().unwrap();
+        let (mut request, answer) = (vec![0; FLOOR_BYTES.0], vec![1; FLOOR_BYTES.2]);
+        while stream.read_exact(&mut request).is_ok() {
+            write();
+            if stream.write_all(&answer).is_err() {
+                break;
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        let answered: u64 = String::from_utf8(output.stdout).unwrap().trim().parse().unwrap();
+        inside.push(count as f64 / ROUND.as_secs_f64());
+        outside.push(answered as f64 / ROUND.as_secs_f64());
+        ratios.push(answered as f64 / count as f64);
+    }
+    let mut table = Table::new("The floor of one writer", &["a thread /s", "a process /s", "process : thread"]);
+    table.row(vec![
+        format!("{:.0}", median(&inside)),
+        format!("{:.0}", median(&outside)),
+        format!("{:.2}", median(&ratios)),
+    ]);
     report.show("sharing", &table);
 }
 
