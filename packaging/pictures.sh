@@ -21,5 +21,5 @@ modules=$(ls -d target/tmp/browser/node_modules)
 MODULES="$PWD/$modules" node packaging/pictures.mjs "$url" "$out"
 first=$("$retake" --workspace "$work/demo" list --json | python3 -c 'import json, sys; print(next(it["id"] for it in json.load(sys.stdin)["sessions"] if it.get("title") == "Harbour at dusk"))')
 python3 packaging/terminal.py "$out/terminal.svg" "$retake" "$work/demo" \
-    "list" "show $first" "compare '$first#1' '$first#5'" "resume $first"
+    "show $first" "compare '$first#1' '$first#5'" "resume $first" "list"
 ls -l "$out"

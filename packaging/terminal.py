@@ -6,13 +6,18 @@ usage: terminal.py OUTPUT.svg RETAKE WORKSPACE 'COMMAND' ['COMMAND' ...]
 A command is what follows `retake`, such as 'show latest'. What is drawn is what the program printed.
 """
 
+import fcntl
 import html
+import os
+import pty
 import re
 import shlex
+import struct
 import subprocess
 import sys
+import termios
 
-COLUMNS, ROWS, FONT = 96, 30, 14
+COLUMNS, ROWS, FONT = 108, 30, 14
 ADVANCE, LEADING, MARGIN, BAR = 8.43, 20, 18, 34
 SECONDS = 6.0
 # The gallery's own dark palette.
@@ -27,9 +32,10 @@ def main() -> None:
     scenes = [(command, run(retake, workspace, command)) for command in commands]
     width, height = COLUMNS * ADVANCE + 2 * MARGIN, ROWS * LEADING + BAR + 2 * MARGIN
     total = SECONDS * len(scenes)
+    named = "retake " + ", ".join(command.split()[0] for command in commands)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="retake {html.escape(commands[0])} and others in a terminal">',
+        f'viewBox="0 0 {width:.0f} {height:.0f}" role="img" aria-label="{html.escape(named)} in a terminal">',
         "<style>",
         f"text{{font:{FONT}px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:{TEXT};white-space:pre}}",
         ".b{font-weight:700}.d{fill:" + DIM + "}",
@@ -54,9 +60,29 @@ def main() -> None:
 
 
 def run(retake: str, workspace: str, command: str) -> list[str]:
+    """Runs a command in a terminal of COLUMNS columns, so that tables are as wide as they would be there.
+
+    Images, which are drawn as half-blocks here, are left out.
+    """
     words = [retake, "--workspace", workspace, "--color", "always", *shlex.split(command)]
-    done = subprocess.run(words, capture_output=True, text=True, check=True, env={"COLUMNS": str(COLUMNS), "TZ": "UTC"})
-    return done.stdout.rstrip("\n").split("\n")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+    child = subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL, env={"TERM": "xterm", "TZ": "UTC"})
+    os.close(theirs)
+    printed = b""
+    while True:
+        try:
+            chunk = os.read(ours, 65536)
+        except OSError:  # The end of a terminal is an error on Linux.
+            break
+        if not chunk:
+            break
+        printed += chunk
+    os.close(ours)
+    if child.wait() != 0:
+        sys.exit(f"retake {command} failed:\n{printed.decode()}")
+    lines = printed.decode().replace("\r\n", "\n").split("\n")
+    return "\n".join(line for line in lines if "▄" not in line).rstrip("\n").split("\n")
 
 
 def wrapped(line: str) -> list[str]:

@@ -28,7 +28,7 @@ use super::version;
 use super::watch::WatchArgs;
 use super::wrap::WrapArgs;
 
-/// The memory of image-generation work
+/// Keep, find and compare every iteration of image-generation work
 ///
 /// Retake keeps every iteration (prompt, recipe, images, cost, lineage) in append-only sessions, so that you or an agent can
 /// resume a workflow days later and show how each image was made.

@@ -40,14 +40,14 @@ impl Workspace {
 }
 
 const ABOUT: &str = "\
-This is an audit bundle of Retake, the memory of image-generation work.
+This is an audit bundle of Retake, which records image-generation work.
 
 Check all of it:      retake verify THIS_FILE
 Check it by hand:     every file under images/ and texts/ is named by the BLAKE3 hash of its bytes (b3sum).
                       Every line of sessions/*.jsonl is an event; `prev` is the hash of the event before it,
                       and `hash` is the BLAKE3 hash of its `record` (base64) without the last 32 bytes.
-Still the same one?   b3sum manifest.json gives the seal. Compare it with the one that was told when the
-                      bundle was made: the manifest names the end of every chain, every text and every image.
+Still the same one?   b3sum manifest.json gives the seal. Compare it with the one that was printed when
+                      the bundle was made: the manifest names the end of every chain, every text and every image.
 ";
 
 struct Bundle<'a> {
