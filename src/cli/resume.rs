@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{references, session, show, words};
 

@@ -11,7 +11,7 @@ use crate::workspace::{CallContext, Lifetime, Recovery, RepairReport, Thumbnails
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 

@@ -22,7 +22,7 @@ use crate::workspace::{Error, Workspace};
 
 pub use bundle::{BundleView, verify_bundle};
 
-pub(crate) use bundle::{BundleFiles, Part};
+pub(crate) use bundle::{BundleFiles, BundlePart};
 pub(crate) use folder::SESSION_LINES;
 pub(crate) use lines::{EventLine, PROGRAM, VERSION};
 pub(crate) use patch::{Piece, apply};

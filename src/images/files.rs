@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::blobs::{ImageUnavailable, MAX_IMAGE_BYTES};
+use super::completeness::{Completeness, completeness};
 use super::decode::{MAX_DECODED_FILE_BYTES, Undecodable, decode};
 use super::header::Header;
 use super::pool::FILE_MEMORY;
@@ -18,13 +19,15 @@ use crate::platform;
 pub fn defect(path: &Path) -> Option<Defect> {
     let length = match readable_length(path) {
         Err(ImageUnavailable::Undecodable(Undecodable::Video(_))) => {
-            return matches!(written(path), Ok(Written::Partly)).then_some(Defect::Truncated);
+            return matches!(completeness(path), Ok(Completeness::Partial)).then_some(Defect::Truncated);
         }
         length => length.ok()?,
     };
     let _permit = FILE_MEMORY.acquire(length);
     match decode(&read_whole(path).ok()?) {
-        Err(Undecodable::Broken(_)) if matches!(written(path), Ok(Written::Partly)) => Some(Defect::Truncated),
+        Err(Undecodable::Broken(_)) if matches!(completeness(path), Ok(Completeness::Partial)) => {
+            Some(Defect::Truncated)
+        }
         Err(Undecodable::Broken(reason)) => Some(Defect::Broken(reason)),
         _ => None,
     }

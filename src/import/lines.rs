@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::export::{BundleFiles, EventLine, Part, Piece, VERSION, apply};
+use crate::export::{BundleFiles, BundlePart, EventLine, Piece, VERSION, apply};
 use crate::images::MAX_IMAGE_BYTES;
 use crate::model::{Event, Hash, SessionId};
 use crate::store::{self, Detail};
@@ -92,7 +92,7 @@ impl Workspace {
     pub fn import_lines(&self, input: &mut dyn BufRead, options: &ImportOptions) -> Result<ImportReport, Error> {
         let mut import = Import::new(self, options);
         import.read(input, None)?;
-        import.settle()?;
+        import.append_collected()?;
         if import.understood == 0 {
             return Err(Error::InvalidInput {
                 problem: "this is neither an image, a folder, a bundle nor a Retake export".to_owned(),
@@ -118,22 +118,22 @@ impl Workspace {
         for part in bundle.parts() {
             let (part, size, mut content) = part.map_err(unread)?;
             match part {
-                Part::Session(id) => import.read(&mut BufReader::new(content), Some(id))?,
+                BundlePart::Session(id) => import.read(&mut BufReader::new(content), Some(id))?,
                 _ if size > MAX_IMAGE_BYTES => import.problem(0, format!("{part:?} is too large")),
-                Part::Text(hash) => {
+                BundlePart::Text(hash) => {
                     let mut text = String::new();
                     let read = content.read_to_string(&mut text).map(|_| ());
                     read.map_err(unread)?;
                     import.text(0, hash, &text)?;
                 }
-                Part::Image(hash) => {
+                BundlePart::Image(hash) => {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes).map_err(unread)?;
                     import.image(0, hash, Some(bytes))?;
                 }
             }
         }
-        import.settle()?;
+        import.append_collected()?;
         Ok(Some(import.report))
     }
 }
@@ -154,7 +154,7 @@ const MAX_PROBLEMS: usize = 1000;
 /// The parts of a line that import needs; `export` writes the rest for people.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-enum Line<'a> {
+enum ExportLine<'a> {
     #[serde(rename = "retake-export")]
     Header { version: u32 },
     Text {
@@ -237,17 +237,17 @@ impl<'a> Import<'a> {
     }
 
     /// Appends the remaining records. With `renumber`, clashes are only known at this point.
-    fn settle(&mut self) -> Result<(), Error> {
+    fn append_collected(&mut self) -> Result<(), Error> {
         let collected = std::mem::take(&mut self.collected);
         if self.options.renumber {
-            return renumber::settle(self, collected);
+            return renumber::append_collected(self, collected);
         }
         collected.into_iter().try_for_each(|session| self.flush(&session))
     }
 
     fn line(&mut self, number: u64, line: &[u8], of: Option<SessionId>) -> Result<(), Error> {
         let bytes = line;
-        let line: Line<'_> = match serde_json::from_slice(bytes) {
+        let line: ExportLine<'_> = match serde_json::from_slice(bytes) {
             Ok(line) => line,
             Err(error) => {
                 self.problem(number, format!("not a line of an export: {error}"));
@@ -256,20 +256,20 @@ impl<'a> Import<'a> {
         };
         self.understood += 1;
         match line {
-            Line::Header { version } if version > VERSION => Err(Error::InvalidInput {
+            ExportLine::Header { version } if version > VERSION => Err(Error::InvalidInput {
                 problem: format!("the export has version {version}, and this Retake reads up to {VERSION}"),
                 hint: "update Retake: the file was written by a newer version",
             }),
-            Line::Header { .. } => Ok(()),
-            Line::Text { hash, text } => self.text(number, hash, &text),
-            Line::Image { hash, data } => match STANDARD.decode(&*data) {
+            ExportLine::Header { .. } => Ok(()),
+            ExportLine::Text { hash, text } => self.text(number, hash, &text),
+            ExportLine::Image { hash, data } => match STANDARD.decode(&*data) {
                 Ok(bytes) => self.image(number, hash, Some(bytes)),
                 Err(error) => {
                     self.problem(number, format!("the image {hash} is not base64: {error}"));
                     Ok(())
                 }
             },
-            Line::File { name, hash, pieces } => {
+            ExportLine::File { name, hash, pieces } => {
                 let original = self.original(&name, &pieces);
                 if original.is_none() {
                     let reason =
@@ -286,7 +286,7 @@ impl<'a> Import<'a> {
                 self.problem(number, format!("the line is one of {session}"));
                 Ok(())
             }
-            Line::Event { session, record } => self.event(number, session, &record, bytes),
+            ExportLine::Event { session, record } => self.event(number, session, &record, bytes),
         }
     }
 
@@ -340,7 +340,7 @@ impl<'a> Import<'a> {
         }
         let is_done = |session: &Collected| session.id != id || session.is_full();
         if !self.options.renumber && self.collected.last().is_some_and(is_done) {
-            self.settle()?;
+            self.append_collected()?;
         }
         if self.collected.last().is_none_or(|session| session.id != id) {
             self.collected.push(Collected { id, records: Vec::new(), lines: Vec::new(), bytes: 0 });
@@ -484,7 +484,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_whole_or_passed_over() {
+    fn a_line_is_complete_or_skipped() {
         let mut input = &b"one\n\ntoo long a line\nfour\nlast"[..];
         let mut lines = Vec::new();
         loop {

@@ -38,7 +38,7 @@ pub(super) fn records_here(workspace: &Workspace, id: SessionId) -> Result<Vec<(
 }
 
 /// Appends all sessions of an export: unchanged if their ids are free, otherwise under new ids.
-pub(super) fn settle(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
+pub(super) fn append_collected(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
     let mut clashing = BTreeSet::new();
     let mut present = BTreeSet::new();
     let mut parents: HashMap<SessionId, BTreeSet<SessionId>> = HashMap::new();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::Json;
 use serde_json::{Map, Value, json};
 
-use crate::wire::tool::Entry;
+use crate::wire::tool::ToolEntry;
 use crate::wire::tools;
 
 /// Handles `GET /api/openapi.json`.
@@ -59,7 +59,7 @@ fn describe() -> Value {
     })
 }
 
-fn verb(entry: &Entry) -> Value {
+fn verb(entry: &ToolEntry) -> Value {
     let mut answer = (*entry.output).clone();
     // Over HTTP, errors have their own status.
     if let Some(Value::Array(choices)) = answer.remove("anyOf")

@@ -472,7 +472,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_its_session_and_a_way_on() {
+    fn every_refusal_names_its_session_and_has_a_hint() {
         let id = "session-2025-12-11-001".parse().unwrap();
         for (refusal, kind) in [
             (Refusal::NoSession(id), ErrorKind::NotFound),

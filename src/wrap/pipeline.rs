@@ -68,7 +68,7 @@ enum Work {
 }
 
 /// How often jobs and unrecorded iterations are checked.
-const TICK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum time that the end of the process waits for the recorder.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -240,7 +240,11 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
     let mut last = Arc::new(Connection::default());
     loop {
         let idle = !assembler.has_jobs() && !sink.recorder.has_backlog();
-        let next = if idle { work.recv().map_err(|_| RecvTimeoutError::Disconnected) } else { work.recv_timeout(TICK) };
+        let next = if idle {
+            work.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            work.recv_timeout(CHECK_INTERVAL)
+        };
         match next {
             Ok(Work::Probe) => {
                 if sink.recorder.probe() {

@@ -17,7 +17,7 @@ use crate::model::{Event, EventBody, Hash, SessionId, Timestamp};
 use crate::store::{self, Detail};
 use crate::workspace::{Error, lost_of};
 
-use super::tar::{self, Entry};
+use super::tar::{self, TarEntry};
 use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file};
 
 /// What a check of a bundle found.
@@ -83,7 +83,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
 
 struct Check {
     file: File,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, TarEntry>,
     /// The files that the manifest or a session refers to.
     named: BTreeSet<String>,
     found: BundleView,
@@ -250,7 +250,7 @@ impl Check {
         (Hash::of(text.as_bytes()) == hash).then_some(text)
     }
 
-    fn content(&self, entry: &Entry) -> io::Result<Section> {
+    fn content(&self, entry: &TarEntry) -> io::Result<Section> {
         Ok(Section::new(self.file.try_clone()?, entry))
     }
 
@@ -271,7 +271,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    pub(super) fn new(file: File, entry: &Entry) -> Section {
+    pub(super) fn new(file: File, entry: &TarEntry) -> Section {
         Section { file, at: entry.offset, left: entry.size }
     }
 }

@@ -57,7 +57,6 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
 /// Returns the display name of a parameter.
 pub(super) fn name(name: &str) -> &str {
     match name {
-        "guidanceScale" => "cfg",
         "modelHash" => "model hash",
         name => name.strip_prefix("parameters.").unwrap_or(name),
     }

@@ -130,7 +130,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
         Ok(database) => match catch_up(context, &outline, checkpoint, &tail, &database) {
             Ok(caught_up) => {
-                quarantine::settle(context.disk, layout)
+                quarantine::publish_pending(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;
                 // Files that were missing at the last open may be back, in the same place and with nothing to repair.
                 quarantine::returned(context.disk, layout, &database, caught_up.totals.events)

@@ -98,7 +98,7 @@ pub(super) fn write_pending(disk: &Disk, place: &Path, recovery: &Recovery, expe
 }
 
 /// Renames the pending reports, whose databases are in place.
-pub(super) fn settle(disk: &Disk, layout: &Layout) -> io::Result<()> {
+pub(super) fn publish_pending(disk: &Disk, layout: &Layout) -> io::Result<()> {
     for place in unfinished(disk, layout)? {
         if disk.exists(&place.join(PENDING))? {
             disk.rename(&place.join(PENDING), &place.join(REPORT))?;

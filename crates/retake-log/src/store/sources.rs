@@ -126,7 +126,7 @@ impl Rebuild<'_> {
             return Ok(Ownership::Foreign);
         }
         for (at, file) in files.iter().enumerate() {
-            self.context.tell("searching the old database", at as u64, files.len() as u64);
+            self.context.report("searching the old database", at as u64, files.len() as u64);
             self.search_file(file, rank)?;
         }
         Ok(Ownership::Own)

@@ -61,7 +61,7 @@ pub(super) struct Loaded {
 
 impl RecoveryContext<'_> {
     /// Reports progress.
-    pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
+    pub(super) fn report(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
         }
