@@ -10,8 +10,7 @@ use super::decode::{MAX_DECODED_FILE_BYTES, Undecodable, decode};
 use super::header::Header;
 use super::pool::FILE_MEMORY;
 use super::video;
-use super::whole::{Written, written};
-use crate::disk::read_at;
+use crate::disk::{self, read_at};
 use crate::platform;
 
 /// Returns the defect of a video, or of an image file that can be decoded; `None` if it is fine, too large to check, or
@@ -100,7 +99,7 @@ pub(super) fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
     let name = kept.file_name().unwrap_or_default().to_string_lossy();
     // Random, since processes of other containers may have the same id.
     let new = dir.join(format!(".{name}.{:016x}.link", getrandom::u64()?));
-    platform::symlink(path, &new)?;
+    disk::symlink(path, &new)?;
     fs::rename(&new, kept).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 
