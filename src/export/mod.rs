@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Hash, ImageRef, SessionId};
@@ -28,7 +27,7 @@ pub(crate) use lines::{EventLine, PROGRAM, VERSION};
 pub(crate) use patch::{Piece, apply};
 
 /// What to export.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExportRequest {
     /// The sessions' ids; empty for all of them.
@@ -40,7 +39,7 @@ pub struct ExportRequest {
 }
 
 /// What was exported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportReport {
     /// Sessions written.

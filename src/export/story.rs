@@ -102,22 +102,9 @@ fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationSt
     if !from.is_empty() {
         let _ = writeln!(out, "{from}\n");
     }
-    let mut facts: Vec<String> = Vec::new();
-    let mut fact =
-        |name: &str, value: Option<String>| facts.extend(value.map(|value| format!("{name} {}", plain(&value))));
-    fact("model", recipe.model.clone());
-    fact("seed", recipe.seed.map(|seed| seed.to_string()));
-    fact("steps", recipe.steps.map(|steps| steps.to_string()));
-    fact("cfg", recipe.guidance_scale.map(|scale| scale.to_string()));
-    fact("sampler", recipe.sampler.clone());
-    fact("scheduler", recipe.scheduler.clone());
-    fact("size", recipe.width.zip(recipe.height).map(|(width, height)| format!("{width}x{height}")));
-    fact("denoise", recipe.denoise.map(|denoise| denoise.to_string()));
-    for lora in &recipe.loras {
-        fact("lora", Some(lora.to_string()));
-    }
-    fact("made with", recipe.provider.clone());
-    fact("cost", outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)));
+    let fact = |name: &str, value: &str| format!("{} {}", name.to_lowercase(), plain(value));
+    let mut facts: Vec<String> = recipe.facts().iter().map(|(label, value)| fact(label, value)).collect();
+    facts.extend(outcome.cost.as_ref().map(|cost| fact("cost", &format!("{} {}", cost.amount, cost.currency))));
     facts.push(format!("{} UTC", minute(*created_at)));
     let _ = writeln!(out, "{}\n", facts.join(" · "));
     let failed = match outcome.status {

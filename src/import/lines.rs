@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -35,7 +34,7 @@ pub struct ImportOptions {
 }
 
 /// The outcome of importing an export.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReport {
     /// Present and true if nothing was written.
@@ -62,7 +61,7 @@ pub struct ImportReport {
 }
 
 /// A session that was given a new id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Renumbered {
     /// Its id where it comes from.
@@ -72,7 +71,7 @@ pub struct Renumbered {
 }
 
 /// Something that could not be taken in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportProblem {
     /// The line of the file, from 1; of a bundle, the line of the session's file.
@@ -104,10 +103,9 @@ impl Workspace {
 
     /// Takes in an audit bundle; `None` if the file is something else.
     pub fn import_bundle(&self, path: &Path, options: &ImportOptions) -> Result<Option<ImportReport>, Error> {
-        let unread = |source| Error::InvalidPath {
+        let unread = |source| Error::InvalidBundle {
             path: path.to_owned(),
             problem: "cannot read the bundle",
-            hint: "pass a file that `retake export --bundle` wrote",
             source: Some(source),
         };
         let Some(bundle) = BundleFiles::open(path).map_err(unread)? else { return Ok(None) };

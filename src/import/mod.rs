@@ -41,7 +41,6 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::export::SESSION_LINES;
@@ -63,7 +62,7 @@ pub(crate) use renumber::origin;
 pub(super) use walk::{Candidate, is_passed_over, may_be_picture, root};
 
 /// Which files to bring in, and how.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FilesRequest {
     /// Images, and folders of images.
@@ -87,7 +86,7 @@ pub struct FilesRequest {
 }
 
 /// The outcome of an import, or of a dry run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilesReport {
     /// Present and true if nothing was written.
@@ -129,7 +128,7 @@ pub struct FilesReport {
 }
 
 /// A session that got something new, or would.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedSession {
     /// Its id; in a dry run only if the session exists already.
@@ -159,7 +158,7 @@ pub struct ImportedSession {
 }
 
 /// An iteration that would be recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedIteration {
     /// Its index in the session.
@@ -193,7 +192,7 @@ pub struct PlannedIteration {
 }
 
 /// A file or folder that could not be imported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileProblem {
     /// Its path.

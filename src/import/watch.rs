@@ -12,7 +12,6 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use notify::{RecursiveMode, Watcher};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::images::{Completeness, completeness};
@@ -37,7 +36,7 @@ pub enum WatchEvent {
 }
 
 /// A new iteration in a watched folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchedIteration {
     /// Its reference.

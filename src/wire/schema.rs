@@ -64,7 +64,7 @@ pub(crate) fn names<T: JsonSchema>() -> Vec<String> {
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn plain<T: JsonSchema>(side: Side) -> Map<String, Value> {
+fn plain<T: JsonSchema>(side: JsonWriter) -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;

@@ -164,6 +164,16 @@ pub enum Error {
         /// The system error.
         source: Option<io::Error>,
     },
+    /// A file given as an audit bundle is not one, or cannot be read.
+    #[error("{problem}: {}", path.display())]
+    InvalidBundle {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The system error.
+        source: Option<io::Error>,
+    },
     /// The input given by the caller cannot be understood.
     #[error("{problem}")]
     InvalidInput {

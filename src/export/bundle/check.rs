@@ -7,7 +7,6 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -21,7 +20,7 @@ use super::tar::{self, TarEntry};
 use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file};
 
 /// What a check of a bundle found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleView {
     /// Whether nothing is wrong.
@@ -55,12 +54,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
         problem: format!("invalid seal: {error}"),
         hint: "pass the 64 hex digits that were printed when the bundle was made",
     })?;
-    let invalid = |problem, source| Error::InvalidPath {
-        path: path.to_owned(),
-        problem,
-        hint: "pass a file that `retake export --bundle` wrote",
-        source,
-    };
+    let invalid = |problem, source| Error::InvalidBundle { path: path.to_owned(), problem, source };
     let unread = |error: io::Error| invalid("cannot read the bundle", Some(error));
     let mut file = File::open(path).map_err(unread)?;
     let (entries, ended) = tar::list(&mut file).map_err(unread)?;

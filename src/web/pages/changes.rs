@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::model::Field;
 use crate::model::diff::words::{Side, runs};
 use crate::model::diff::{PromptChange, PromptChangeKind, PromptDiff, RecipeDiff};
 use crate::web::words;
@@ -58,7 +59,10 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
 pub(super) fn name(name: &str) -> &str {
     match name {
         "modelHash" => "model hash",
-        name => name.strip_prefix("parameters.").unwrap_or(name),
+        name => match Field::by_key(name) {
+            Some(field) => field.short,
+            None => name.strip_prefix("parameters.").unwrap_or(name),
+        },
     }
 }
 
