@@ -93,7 +93,7 @@ impl ScrubReport {
             .and_then(|()| serde_json::to_vec(self).map_err(Into::into))
             .and_then(|text| Disk::default().replace(&path, &text));
         if let Err(error) = written {
-            tracing::warn!(%error, "cannot note how far scrubbing has come");
+            tracing::warn!(%error, "cannot save the progress of scrubbing");
         }
     }
 }

@@ -112,7 +112,7 @@ impl TeamWorkspace {
         let text = serde_json::to_vec(known).map_err(io::Error::other);
         let written = text.and_then(|text| Disk::default().replace(&self.dir.join(KNOWN_FILE), &text));
         if let Err(error) = written {
-            tracing::warn!(%error, "the settings of the workspace cannot be kept on this machine");
+            tracing::warn!(%error, "cannot save the settings of the workspace on this machine");
         }
     }
 

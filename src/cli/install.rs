@@ -350,7 +350,7 @@ fn program(project: bool) -> Result<String, Error> {
         return Ok(found);
     }
     let unknown = |cause: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::Internal, "cannot tell where this program is", "call it by its full path")
+        Error::new(ErrorKind::Internal, "cannot determine the path of this program", "call it by its full path")
             .caused_by(cause)
     };
     let program = std::env::current_exe().map_err(|error| unknown(&error))?;

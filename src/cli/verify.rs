@@ -97,7 +97,7 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
                 output.warn("and there are more");
             }
             if !view.unseen.is_empty() {
-                output.hint("the thumbnails that were there are kept; `retake verify` says how an original comes back");
+                output.hint("existing thumbnails are kept; `retake verify` explains how to restore an original");
             }
         });
         Ok(Exit::Done)

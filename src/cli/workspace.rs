@@ -65,7 +65,7 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<ChosenWorkspace, Failure> 
         Error::new(
             ErrorKind::Invalid,
             "no directory for a workspace: the system names no data directory for this user",
-            format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
+            format!("pass --workspace DIR, set {VARIABLE}, or create a directory {LOCAL} here"),
         )
     })?;
     if let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) {
@@ -139,7 +139,7 @@ mod tests {
 
         std::fs::create_dir(root.path().join(".retake")).unwrap();
         assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
-        std::fs::write(below.join(".retake"), "a file is no workspace").unwrap();
+        std::fs::write(below.join(".retake"), "a file is not a workspace").unwrap();
         assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
         std::fs::create_dir(root.path().join("project/.retake")).unwrap();
         assert_eq!(picked(None, None), (root.path().join("project/.retake"), WorkspaceSource::Directory));

@@ -188,7 +188,7 @@ impl<'a> Intake<'a> {
     pub(super) fn hashed(&self, facts: &ImageFacts) -> Option<(RunPlace, String)> {
         let hashes = facts.evidence.init_hashes.iter().filter_map(|digest| self.digests.get(digest));
         let place = hashes.filter_map(|hash| self.known.get(hash)).next()?;
-        Some((*place, "it holds the hash of the picture it was made from".to_owned()))
+        Some((*place, "its metadata contains the hash of the image it was made from".to_owned()))
     }
 
     fn carry_out(

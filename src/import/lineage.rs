@@ -304,7 +304,7 @@ impl KnownRuns {
                 }
             }
             if let [only] = earlier.as_slice() {
-                unsure = Some((**only, format!("it was made from a picture called {name:?}"), false));
+                unsure = Some((**only, format!("it was made from an image named {name:?}"), false));
             }
         }
         unsure
@@ -468,7 +468,7 @@ mod tests {
         assert!(text(of(image("x.png", 512, FAR)).parent).ends_with("and has its size"));
         let unsure = of(image("x.png", 768, FAR));
         assert_eq!(unsure.parent, None);
-        assert!(said(unsure.likely).contains("a picture called"));
+        assert!(text(unsure.likely).contains("an image named"));
         let before = lineage.origin(0, at(-10), &from, &[image("x.png", 512, 0xff)]);
         assert_eq!(before.parent, None, "nothing comes from what was made later");
     }
@@ -484,7 +484,7 @@ mod tests {
         assert!(text(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
         let unsure = of(image("x.png", 512, FAR));
         assert_eq!(unsure.parent, None, "every folder has a ComfyUI_00001_.png of that size");
-        assert!(said(unsure.likely).contains("a picture called"));
+        assert!(text(unsure.likely).contains("an image named"));
     }
 
     #[test]

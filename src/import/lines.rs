@@ -222,7 +222,7 @@ impl<'a> Import<'a> {
                 Ok(LineRead::Whole) if line.trim_ascii().is_empty() => {}
                 Ok(LineRead::Whole) => self.line(number, &line, of)?,
                 Err(error) => {
-                    self.problem(number, format!("cannot read on: {error}"));
+                    self.problem(number, format!("cannot read further: {error}"));
                     break;
                 }
             }
@@ -280,8 +280,8 @@ impl<'a> Import<'a> {
                 }
                 self.image(number, hash, original)
             }
-            Line::Event { session, .. } if of.is_some_and(|of| of != session) => {
-                self.problem(number, format!("the line is one of {session}"));
+            ExportLine::Event { session, .. } if of.is_some_and(|of| of != session) => {
+                self.problem(number, format!("the line belongs to {session}"));
                 Ok(())
             }
             ExportLine::Event { session, record } => self.event(number, session, &record, bytes),
@@ -290,7 +290,7 @@ impl<'a> Import<'a> {
 
     fn text(&mut self, number: u64, hash: Hash, text: &str) -> Result<(), Error> {
         if Hash::of(text.as_bytes()) != hash {
-            self.problem(number, format!("the text is not the one of hash {hash}"));
+            self.problem(number, format!("the text does not match the hash {hash}"));
         } else if !self.options.dry_run {
             self.workspace.log.put_text(text)?;
         }
@@ -320,7 +320,7 @@ impl<'a> Import<'a> {
                     self.report.images += 1;
                 }
             }
-            _ => self.problem(number, format!("the image is not the one of hash {hash}")),
+            _ => self.problem(number, format!("the image does not match the hash {hash}")),
         }
         Ok(())
     }
@@ -334,7 +334,7 @@ impl<'a> Import<'a> {
             }
         };
         if let Some(what) = self.edited(&record, line) {
-            self.problem(number, format!("{what:?} is not what the record says; the record counts, and edits do not"));
+            self.problem(number, format!("{what:?} differs from the record, which was imported instead"));
         }
         let is_done = |session: &Collected| session.id != id || session.is_full();
         if !self.options.renumber && self.collected.last().is_some_and(is_done) {
@@ -424,7 +424,7 @@ impl<'a> Import<'a> {
     fn refused(&mut self, id: SessionId, line: u64, refused: &str, left: usize) {
         let events = if left == 1 { "1 event was".to_owned() } else { format!("{left} events were") };
         self.report.ids_taken |= refused == TAKEN;
-        self.problem(line, format!("{id}: {refused}; {events} not taken in"));
+        self.problem(line, format!("{id}: {refused}; {events} not imported"));
     }
 
     /// Appends records. Returns why the store refuses them, `None` if it accepts them, and an error if the import

@@ -54,8 +54,8 @@ use crate::workspace::{Error, Workspace};
 
 pub use lines::{ImportOptions, ImportProblem, ImportReport, Renumbered};
 pub use watch::{WatchEvent, WatchedIteration};
-pub(super) use inspect::InspectedImage;
 
+pub(super) use inspect::InspectedImage;
 pub(super) use intake::{Intake, NewIteration};
 #[cfg(feature = "mcp")]
 pub(crate) use renumber::origin;

@@ -148,7 +148,7 @@ impl Replay {
             EventBody::Archived { reason } => drafts.push(Draft::Archive { reason }),
             EventBody::Restored { reason } => drafts.push(Draft::Restore { reason }),
             EventBody::Lost(_) => {
-                import.problem(line, format!("{id} lost events where it comes from, which its copy lacks"));
+                import.problem(line, format!("{id} lost events in its original workspace, which the copy lacks"));
                 return Ok(());
             }
             EventBody::Unknown { .. } => {

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pictures_that_are_someones() {
+    fn hidden_temporary_and_exported_files_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let names = [
             "a.PNG",

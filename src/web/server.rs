@@ -170,7 +170,7 @@ async fn wrong_method() -> Response {
     reply::refused(
         StatusCode::METHOD_NOT_ALLOWED,
         "that cannot be done here",
-        "/api/openapi.json says what can be done where",
+        "see /api/openapi.json for paths and methods",
     )
 }
 

@@ -186,7 +186,7 @@ pub enum Error {
     #[error("cannot write the export")]
     Export(#[source] io::Error),
     /// The system's random number generator failed.
-    #[error("the system has no random numbers for an idempotency key")]
+    #[error("the system's random number generator failed, which is needed for an idempotency key")]
     NoRandomness(#[source] io::Error),
     /// The call was cancelled.
     #[error("cancelled: the client disconnected")]

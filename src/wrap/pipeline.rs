@@ -120,7 +120,7 @@ impl Pipeline {
         let Pipeline { tap, work, threads, warn, .. } = self;
         let dropped = tap.counters().dropped.load(SeqCst);
         if dropped > 0 {
-            warn(&format!("{dropped} messages were too large, or came too fast, to be looked into"));
+            warn(&format!("{dropped} messages were too large, or arrived too fast, to be examined"));
         }
         tap.end();
         let deadline = Instant::now() + DRAIN_TIMEOUT;
@@ -130,7 +130,7 @@ impl Pipeline {
         let _ = work.send(Work::End);
         let in_time = threads.pop_front().is_none_or(|recorder| join_until(&recorder, deadline)) && in_time;
         if !in_time {
-            warn("the workspace did not take the last generations in time; they are not recorded");
+            warn("the last generations could not be recorded in time");
         }
     }
 }

@@ -56,7 +56,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
         let (tap, events) = (pipeline.tap().clone(), events.clone());
         spawn("retake-to-server", move || {
             if let Err(error) = pump::to_server(io::stdin().lock(), stdin, &tap) {
-                tracing::debug!(%error, "the way to the server ended");
+                tracing::debug!(%error, "the connection to the server ended");
             }
             drop(events.send(Event::ClientGone));
         })?;

@@ -64,7 +64,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
     let mut check = Check { file, entries: BTreeMap::new(), named: BTreeSet::new(), found: BundleView::default() };
     for entry in entries {
         if let Some(twice) = check.entries.insert(entry.name.clone(), entry) {
-            check.problem(format!("{} is in it twice", twice.name));
+            check.problem(format!("{} appears twice", twice.name));
         }
     }
     if !ended {
@@ -98,7 +98,7 @@ impl Check {
             self.problem(format!("the bundle does not match the seal {seal}"));
         }
         let Some(manifest) = manifest else {
-            self.problem("manifest.json is missing or altered: what should be here is not known".to_owned());
+            self.problem("manifest.json is missing or altered: the expected contents are unknown".to_owned());
             // Whatever is present can still be checked.
             let ids = self
                 .entries
@@ -183,7 +183,7 @@ impl Check {
             }
             number += 1;
             let Some((event, altered)) = self.event(id, &line) else {
-                self.problem(format!("{id}: line {number} is altered: its record does not prove itself"));
+                self.problem(format!("{id}: line {number} is altered: its record does not match its own hash"));
                 continue;
             };
             if altered {
@@ -209,7 +209,7 @@ impl Check {
         let tip = links.last().map(|(_, _, hash)| *hash);
         if let Some(chain) = chain.filter(|chain| Some(chain.tip) != tip || chain.events != number) {
             let made = chain.events;
-            self.problem(format!("{id} has {number} events and was put in with {made}, or ends with another one"));
+            self.problem(format!("{id} has {number} events instead of {made}, or ends with a different one"));
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ impl Check {
     fn problem(&mut self, problem: String) {
         match self.found.problems.len() {
             0..MAX_PROBLEMS => self.found.problems.push(problem),
-            MAX_PROBLEMS => self.found.problems.push("and more of the kind".to_owned()),
+            MAX_PROBLEMS => self.found.problems.push("further problems are omitted".to_owned()),
             _ => {}
         }
     }

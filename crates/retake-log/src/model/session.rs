@@ -311,7 +311,7 @@ impl Session {
                 _ => {}
             }
         }
-        // Events that were recorded as lost but came back are not lost.
+        // Events that were recorded as lost but recovered later are not lost.
         session.lost.retain(|seq| !present.contains(seq));
         Some(session)
     }

@@ -163,7 +163,7 @@ impl LocalLog {
         if let Some(file) = &*file
             && let Err(error) = note.write_note(file)
         {
-            tracing::debug!(%error, "what was written cannot be noted");
+            tracing::debug!(%error, "cannot write the note of an acknowledgement");
         }
     }
 
@@ -358,7 +358,7 @@ impl LocalLog {
                 };
                 let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
                 let misuse = |problem: &'static str| AppendError::Caller(Error::Misuse(problem.into()));
-                let id = id.ok_or_else(|| misuse("that day cannot have another session"))?;
+                let id = id.ok_or_else(|| misuse("no more sessions can start on that day"))?;
                 if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_) | Draft::BringIn(_), ..]) {
                     return Err(misuse("a session begins with its first iteration"));
                 }

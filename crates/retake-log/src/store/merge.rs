@@ -236,7 +236,7 @@ mod tests {
         // A foreign event does not follow.
         check(&[(0, "a", "", Journal), (1, "x", "y", Database)], &[(0, "a")]);
         check(&[(0, "x", "", Database), (1, "b", "a", Journal)], &[(1, "b")]);
-        // A loss is replaced by the event that came back.
+        // A loss is replaced by the recovered event.
         check(&[(0, "lost", "", Journal), (0, "a", "", Quarantine), (1, "b", "a", Quarantine)], &[(0, "a"), (1, "b")]);
         // A loss that was built on stays, and the events it lists come back before it.
         check(

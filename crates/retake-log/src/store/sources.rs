@@ -49,7 +49,7 @@ impl Rebuild<'_> {
             }
         }
         let quarantined = quarantine::directories(self.context.disk, self.context.layout);
-        let look = self.context.error("look at what was set aside", self.context.layout.quarantine());
+        let look = self.context.error("examine the quarantine", self.context.layout.quarantine());
         for place in quarantined.map_err(look)? {
             self.read_quarantined(&place)?;
         }
@@ -57,11 +57,8 @@ impl Rebuild<'_> {
     }
 
     fn read_quarantined(&mut self, place: &Path) -> Result<(), Error> {
-        let names = self
-            .context
-            .disk
-            .list(place)
-            .map_err(self.context.error("look at what was set aside", place.to_owned()))?;
+        let names =
+            self.context.disk.list(place).map_err(self.context.error("examine the quarantine", place.to_owned()))?;
         for name in names.iter().filter(|name| !name.starts_with(quarantine::FOREIGN)) {
             let path = place.join(name);
             match self.kind(&path)? {
@@ -249,7 +246,7 @@ impl Rebuild<'_> {
     }
 
     fn kind(&self, path: &Path) -> Result<FileKind, Error> {
-        self.context.disk.kind(path).map_err(self.context.error("look at an old copy", path.to_owned()))
+        self.context.disk.kind(path).map_err(self.context.error("examine an old copy", path.to_owned()))
     }
 }
 

@@ -167,7 +167,7 @@ impl Rebuild<'_> {
             .write_first_checkpoint(&checkpoint)
             .map_err(context.error("write the checkpoint", layout.checkpoint()))?;
         quarantine::withdraw(context.disk, returned)
-            .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
+            .map_err(context.error("withdraw losses that were recovered", layout.quarantine()))?;
         if recovery.is_some() {
             quarantine::publish_pending(context.disk, layout)
                 .map_err(context.error("name the report of a recovery", place))?;
