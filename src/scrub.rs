@@ -29,7 +29,7 @@ const SESSIONS_PER_NOTE: u64 = 64;
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     /// How long a process must own the workspace before scrubbing starts.
-    pub settle: Duration,
+    pub start_delay: Duration,
     /// How long the workspace must be idle before the next session is read.
     pub idle: Duration,
     /// The maximum average rate in bytes per second.
@@ -41,7 +41,7 @@ pub struct Pace {
 impl Default for Pace {
     fn default() -> Pace {
         Pace {
-            settle: Duration::from_secs(60),
+            start_delay: Duration::from_secs(60),
             idle: Duration::from_secs(2),
             bytes_per_second: 4 << 20,
             interval: Duration::from_secs(24 * 60 * 60),
@@ -93,7 +93,7 @@ impl ScrubReport {
             .and_then(|()| serde_json::to_vec(self).map_err(Into::into))
             .and_then(|text| Disk::default().replace(&path, &text));
         if let Err(error) = written {
-            tracing::warn!(%error, "cannot note how far scrubbing has come");
+            tracing::warn!(%error, "cannot save the progress of scrubbing");
         }
     }
 }
@@ -197,7 +197,7 @@ impl Extension for Scrub {
     }
 
     fn run(&self, log: &LogHandle) {
-        if !self.wait(self.pace.settle) {
+        if !self.wait(self.pace.start_delay) {
             return;
         }
         loop {
@@ -215,7 +215,7 @@ impl Extension for Scrub {
                     // Unreadable does not mean damaged: try again later.
                     Some(Err(error)) => {
                         tracing::warn!(%error, "scrubbing cannot read the log");
-                        if !self.wait(self.pace.settle) {
+                        if !self.wait(self.pace.start_delay) {
                             return;
                         }
                         continue;
@@ -251,7 +251,7 @@ mod tests {
     use crate::model::Draft;
 
     const AT_ONCE: Pace =
-        Pace { settle: Duration::ZERO, idle: Duration::ZERO, bytes_per_second: u64::MAX, interval: Duration::MAX };
+        Pace { start_delay: Duration::ZERO, idle: Duration::ZERO, bytes_per_second: u64::MAX, interval: Duration::MAX };
 
     /// Creates a workspace with three sessions of one image each, and returns the image hashes.
     fn workspace(dir: &Path) -> Vec<crate::model::Hash> {
@@ -310,9 +310,9 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_at_once_when_it_is_stopped() {
+    fn it_stops_at_once() {
         let dir = tempfile::tempdir().unwrap();
-        let pace = Pace { settle: Duration::from_secs(3600), ..AT_ONCE };
+        let pace = Pace { start_delay: Duration::from_secs(3600), ..AT_ONCE };
         let scrub = Arc::new(Scrub::new(dir.path(), Images::new(Disk::default(), dir.path()), still_clock(), pace));
         scrub.stop();
         assert!(!scrub.wait(Duration::from_secs(3600)));

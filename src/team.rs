@@ -15,7 +15,7 @@ use retake_team::{Config, DEFAULT_CACHE_BYTES, Health, ImageLocation, PgLog, Rem
 use serde::{Deserialize, Serialize};
 
 use crate::disk::Disk;
-use crate::images::Originals;
+use crate::images::OriginalStore;
 use crate::model::{Hash, SessionId};
 use crate::platform;
 use crate::store::{self, Clock};
@@ -85,7 +85,7 @@ impl TeamWorkspace {
     }
 
     /// Opens the store of originals given in the workspace's settings.
-    pub(crate) fn originals(&self) -> Result<Arc<dyn Originals>, store::Error> {
+    pub(crate) fn originals(&self) -> Result<Arc<dyn OriginalStore>, store::Error> {
         let location: ImageLocation = self.settings()?.images.parse()?;
         let limit = std::env::var(CACHE_VARIABLE).ok().and_then(|bytes| bytes.parse().ok());
         let cache = self.dir.join("cache").join("originals");
@@ -112,7 +112,7 @@ impl TeamWorkspace {
         let text = serde_json::to_vec(known).map_err(io::Error::other);
         let written = text.and_then(|text| Disk::default().replace(&self.dir.join(KNOWN_FILE), &text));
         if let Err(error) = written {
-            tracing::warn!(%error, "the settings of the workspace cannot be kept on this machine");
+            tracing::warn!(%error, "cannot save the settings of the workspace on this machine");
         }
     }
 
@@ -154,7 +154,7 @@ impl From<&Settings> for Known {
 
 struct SharedOriginals(RemoteImages);
 
-impl Originals for SharedOriginals {
+impl OriginalStore for SharedOriginals {
     fn keep(&self, hash: Hash, path: &Path) -> io::Result<()> {
         self.0.take_over(hash, path)
     }

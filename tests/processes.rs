@@ -160,9 +160,9 @@ fn a_kill_under_heavy_load_needs_no_recovery() {
         let mut writer = Command::new(std::env::current_exe().unwrap());
         writer.args(["--exact", "a_kill_under_heavy_load_needs_no_recovery", "--nocapture"]).env(WRITES, &workspace);
         let mut writer = writer.stdout(Stdio::piped()).spawn().unwrap();
-        let mut said = BufReader::new(writer.stdout.take().unwrap()).lines();
+        let mut described = BufReader::new(writer.stdout.take().unwrap()).lines();
         let acknowledged: BTreeSet<SessionId> =
-            said.by_ref().filter_map(|line| line.unwrap().strip_prefix("wrote ")?.parse().ok()).take(20).collect();
+            described.by_ref().filter_map(|line| line.unwrap().strip_prefix("wrote ")?.parse().ok()).take(20).collect();
         writer.kill().unwrap();
         writer.wait().unwrap();
         let store = open(&workspace);
@@ -213,7 +213,7 @@ fn imported(workspace: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_import_that_is_killed_goes_on_where_it_stopped() {
+fn a_killed_import_resumes_where_it_stopped() {
     let home = tempfile::tempdir().unwrap();
     let pictures = home.path().join("pictures");
     made::folder(&pictures, 400);
@@ -367,9 +367,9 @@ impl Agent {
         loop {
             let mut line = String::new();
             process.stdout.read_line(&mut line).ok().filter(|_| line.ends_with('\n'))?;
-            let said: Value = serde_json::from_str(&line).ok()?;
-            if said["id"] == self.next {
-                return Some(said);
+            let described: Value = serde_json::from_str(&line).ok()?;
+            if described["id"] == self.next {
+                return Some(described);
             }
         }
     }
@@ -385,7 +385,7 @@ impl Drop for Agent {
 }
 
 #[test]
-fn writers_and_readers_go_on_while_processes_are_killed() {
+fn writers_and_readers_continue_while_processes_are_killed() {
     const KILLS: usize = 60;
     let home = tempfile::tempdir().unwrap();
     let workspace = home.path().join("ws");
@@ -496,7 +496,7 @@ fn writers_and_readers_go_on_while_processes_are_killed() {
 fn wait_until(done: impl Fn() -> bool) {
     let begun = Instant::now();
     while !done() {
-        assert!(begun.elapsed() < Duration::from_secs(120), "nothing goes on");
+        assert!(begun.elapsed() < Duration::from_secs(120), "no progress");
         thread::yield_now();
     }
 }

@@ -57,8 +57,8 @@ pub(crate) struct Probe {
 pub(crate) fn probe(engine: Engine, path: &Path, long: &str) -> Probe {
     let output = itself(&["probe", engine.name(), path.to_str().unwrap(), long]).wait_with_output().unwrap();
     assert!(output.status.success(), "the process that opens failed");
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let number = |name: &str| said[name].as_f64().unwrap();
+    let text: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let number = |name: &str| text[name].as_f64().unwrap();
     Probe { open_ms: number("openMs"), page_ms: number("pageMs"), rss_mb: number("rssMb"), peak_mb: number("peakMb") }
 }
 
@@ -70,13 +70,13 @@ pub(crate) fn write(engine: Engine, path: &Path, first: u64, count: u64, end: En
     let mut child = itself(&["write", engine.name(), path.to_str().unwrap(), &first, &count, how]);
     let mut line = String::new();
     BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let said: Value = serde_json::from_str(&line).unwrap();
+    let text: Value = serde_json::from_str(&line).unwrap();
     if end == End::Kill {
         child.kill().unwrap();
     }
     let status = child.wait().unwrap();
     assert_eq!(status.success(), end == End::Close, "the process that writes ended otherwise");
-    said["rssMb"].as_f64().unwrap()
+    text["rssMb"].as_f64().unwrap()
 }
 
 /// Does the work of a child, if this process is one.

@@ -69,7 +69,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
     for ((name, command), turns) in peers.iter().zip(&theirs) {
         match command {
             Some(_) => table.row(vec![(*name).to_owned(), rate(turns), times(ratio(turns, &ours))]),
-            None => report.say(&format!("{name} is not installed and takes no part")),
+            None => report.say(&format!("{name} is not installed: skipped")),
         }
     }
     report.show("metadata", &table);

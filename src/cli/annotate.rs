@@ -7,7 +7,7 @@ use crate::wire::{AnnotateRequest, AnnotationsView};
 
 use super::args::Json;
 use super::context::{Context, resolve_exactly};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{HEADING, NAME, Output, WARNING, paint};
 use super::words;
 

@@ -7,7 +7,7 @@ use crate::wire::{Api, ArchiveRequest, Error, SessionRow};
 
 use super::args::Json;
 use super::context::{Context, session_named};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{NAME, Output, paint};
 use super::words;
 

@@ -11,7 +11,7 @@ use crate::wire::{
 use super::args::Json;
 use super::choice::choice;
 use super::context::{Context, session_named};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, paint};
 use super::times::{self, Period};
 use super::words;

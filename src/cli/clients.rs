@@ -30,7 +30,7 @@ pub(super) const CLIENTS: [Client; 5] =
 
 /// The information that a client needs to start a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct ServerEntry {
     /// The name under which the client lists the server.
     pub(super) name: String,
     /// The program.
@@ -78,12 +78,12 @@ impl Client {
     }
 
     /// Returns a configuration that contains only this entry.
-    pub(super) fn alone(self, entry: &Entry) -> String {
+    pub(super) fn alone(self, entry: &ServerEntry) -> String {
         self.merged("", entry).unwrap_or_default()
     }
 
     /// Returns the servers that a configuration starts as child processes.
-    pub(super) fn entries(self, text: &str) -> Result<Vec<Entry>, String> {
+    pub(super) fn entries(self, text: &str) -> Result<Vec<ServerEntry>, String> {
         let servers: Value = match self {
             Client::Codex => {
                 let document: toml::Value = toml::from_str(text).map_err(|error| format!("it is not TOML: {error}"))?;
@@ -95,7 +95,7 @@ impl Client {
         };
         let entry = |(name, server): (&String, &Value)| {
             let args = server.get("args").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-            Some(Entry {
+            Some(ServerEntry {
                 name: name.clone(),
                 command: server.get("command")?.as_str()?.to_owned(),
                 args: args.iter().map(|arg| arg.as_str().map(str::to_owned)).collect::<Option<_>>()?,
@@ -105,7 +105,7 @@ impl Client {
     }
 
     /// Returns the configuration with the command of an entry replaced and everything else unchanged.
-    pub(super) fn replaced(self, text: &str, entry: &Entry) -> Result<String, String> {
+    pub(super) fn replaced(self, text: &str, entry: &ServerEntry) -> Result<String, String> {
         match self {
             // Do not add the `type` of a new entry, so that undoing the change leaves nothing behind.
             Client::VsCode => json(text, "servers", false, entry),
@@ -132,7 +132,7 @@ impl Client {
 
     /// Returns the configuration in `text` with the entry added. Other keys of an existing entry, such as `env`, are
     /// kept.
-    pub(super) fn merged(self, text: &str, entry: &Entry) -> Result<String, String> {
+    pub(super) fn merged(self, text: &str, entry: &ServerEntry) -> Result<String, String> {
         match self {
             Client::Codex => toml(text, entry),
             Client::VsCode => json(text, "servers", true, entry),
@@ -148,7 +148,7 @@ fn json_servers(text: &str, key: &str) -> Result<Value, String> {
     Ok(root.get_mut(key).map(Value::take).unwrap_or_default())
 }
 
-fn json(text: &str, key: &str, typed: bool, entry: &Entry) -> Result<String, String> {
+fn json(text: &str, key: &str, typed: bool, entry: &ServerEntry) -> Result<String, String> {
     let (mark, bare) = text.strip_prefix('\u{feff}').map_or(("", text), |bare| ("\u{feff}", bare));
     let mut root: Map<String, Value> = if bare.trim().is_empty() {
         Map::new()
@@ -192,7 +192,7 @@ fn indentation(text: &str) -> String {
     indent.unwrap_or_else(|| "  ".to_owned())
 }
 
-fn toml(text: &str, entry: &Entry) -> Result<String, String> {
+fn toml(text: &str, entry: &ServerEntry) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| format!("it is not TOML: {error}"))?;
     let servers = document.entry("mcp_servers").or_insert_with(|| {
         let mut table = Table::new();
@@ -220,12 +220,12 @@ fn toml(text: &str, entry: &Entry) -> Result<String, String> {
 mod tests {
     use super::*;
 
-    fn entry() -> Entry {
-        Entry { name: "retake".to_owned(), command: "/bin/retake".to_owned(), args: vec!["mcp".to_owned()] }
+    fn entry() -> ServerEntry {
+        ServerEntry { name: "retake".to_owned(), command: "/bin/retake".to_owned(), args: vec!["mcp".to_owned()] }
     }
 
     #[test]
-    fn everything_else_stays() {
+    fn other_entries_are_kept() {
         let before = "{\n    \"theme\": \"dark\",\n    \"mcpServers\": {\n        \"other\": {\"command\": \"x\", \"args\": []},\n        \"retake\": {\"env\": {\"A\": \"1\"}, \"command\": \"/old\"}\n    },\n    \"zoom\": 1.0,\n    \"id\": 18446744073709551615\n}\n";
         let after = Client::Cursor.merged(before, &entry()).unwrap();
         let mut expected: Value = serde_json::from_str(before).unwrap();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn files_with_unexpected_contents_are_refused() {
         for (client, text, why) in [
             (Client::VsCode, "{\"servers\": {},", "not a JSON object"),
             (Client::ClaudeCode, "[]", "not a JSON object"),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn vs_code_has_words_of_its_own() {
+    fn vs_code_uses_its_own_keys() {
         let alone: Value = serde_json::from_str(&Client::VsCode.alone(&entry())).unwrap();
         assert_eq!(
             alone,

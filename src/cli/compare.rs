@@ -9,12 +9,12 @@ use serde_json::Value;
 use crate::images::{Render, Rendering};
 use crate::model::diff::{NodeChangeKind, summary};
 use crate::model::{IterationId, OutcomeStatus};
-use crate::wire::{CompareRequest, CompareView, Difference, Error, ErrorKind, VisualView};
+use crate::wire::{CompareRequest, CompareView, DifferenceView, Error, ErrorKind, VisualView};
 
 use super::args::Json;
 use super::choice::choice;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::table::Table;
 use super::{inline, references, session, words};
@@ -151,7 +151,7 @@ fn layout(view: &CompareView, output: &mut Output) {
 }
 
 /// Prints the differences that do not fit the one-column-per-iteration table.
-fn changes(difference: &Difference, output: &mut Output) {
+fn changes(difference: &DifferenceView, output: &mut Output) {
     for (name, diff) in [
         ("prompt", &difference.prompt),
         ("negative prompt", &difference.negative_prompt),
@@ -210,7 +210,7 @@ fn table(view: &CompareView, output: &mut Output) {
     let columns = LETTERS.iter().take(view.iterations.len());
     let headings = ["PARAMETER"].into_iter().chain(columns.copied()).chain(["CHANGE"]);
     let mut table = Table::of(headings.map(|heading| (heading, 0)).collect());
-    let widest = output.width().map_or(usize::MAX, |_| MOST_COLUMNS);
+    let widest = output.width().map_or(usize::MAX, |_| MAX_COLUMNS);
     let shown = |value: Option<String>| words::cut(&words::one_line(&value.unwrap_or_else(|| "–".to_owned())), widest);
     for row in &view.parameters {
         let values = row.values.iter().map(|value| shown(value.as_ref().map(summary::value)));
@@ -226,7 +226,7 @@ fn table(view: &CompareView, output: &mut Output) {
 }
 
 /// The maximum width of a value on a terminal.
-const MOST_COLUMNS: usize = 24;
+const MAX_COLUMNS: usize = 24;
 
 fn lineage(view: &CompareView) -> String {
     let Some(ancestor) = view.lineage.common_ancestor else {

@@ -10,7 +10,7 @@ use crate::wire::ListRequest;
 
 use super::args::{Cli, Json};
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::words;
 
 /// Print a script that completes `retake` commands in your shell

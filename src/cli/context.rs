@@ -12,11 +12,11 @@ use crate::model::{Actor, ExactReference};
 use crate::wire::{Api, Error, ErrorKind, MAX_REPLY_BYTES, RecoveryNotice};
 use crate::workspace::{Lifetime, Options, Workspace, user};
 
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::references;
 use super::words;
-use super::workspace::{self, Chosen};
+use super::workspace::{self, ChosenWorkspace};
 
 /// The client name in the audit trail.
 const CLIENT: &str = concat!("retake-cli ", env!("CARGO_PKG_VERSION"));
@@ -47,7 +47,7 @@ impl Context {
     }
 
     /// Returns the workspace to use.
-    pub(super) fn workspace(&self) -> Result<Chosen, Failure> {
+    pub(super) fn workspace(&self) -> Result<ChosenWorkspace, Failure> {
         let chosen = self.workspace_unchecked()?;
         if chosen.dir.is_file() {
             let what = format!("the workspace is a file and not a directory: {}", chosen.dir.display());
@@ -58,7 +58,7 @@ impl Context {
     }
 
     /// Returns the workspace to use, even if nothing can be recorded there: `wrap` forwards traffic in any case.
-    pub(super) fn workspace_unchecked(&self) -> Result<Chosen, Failure> {
+    pub(super) fn workspace_unchecked(&self) -> Result<ChosenWorkspace, Failure> {
         workspace::choose(self.flag.clone())
     }
 
@@ -99,7 +99,7 @@ impl Context {
         if self.workspace()?.exists() {
             return self.read(job);
         }
-        let scratch = Scratch::create()?;
+        let scratch = EmptyWorkspace::create()?;
         let chosen = self.flag.replace(scratch.0.clone());
         let done = self.read(job);
         self.flag = chosen;
@@ -166,21 +166,21 @@ impl Context {
 }
 
 /// The directory of an empty workspace, removed on drop.
-struct Scratch(PathBuf);
+struct EmptyWorkspace(PathBuf);
 
-impl Scratch {
-    fn create() -> Result<Scratch, Error> {
+impl EmptyWorkspace {
+    fn create() -> Result<EmptyWorkspace, Error> {
         let dir = env::temp_dir().join(format!("retake-empty-{}", std::process::id()));
         let failed = |error: std::io::Error| {
             let what = format!("cannot create a temporary directory: {}", dir.display());
             Error::new(ErrorKind::Internal, what, "make room there, or set TMPDIR").caused_by(error)
         };
         std::fs::create_dir_all(dir.join("images")).map_err(failed)?;
-        Ok(Scratch(dir))
+        Ok(EmptyWorkspace(dir))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for EmptyWorkspace {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.0) {
             tracing::warn!(%error, dir = %self.0.display(), "a temporary directory was not removed");

@@ -14,7 +14,7 @@ use crate::workspace::{Lifetime, Options, Workspace};
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::serve::ListenArgs;
 use super::signals;
 

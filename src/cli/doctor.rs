@@ -9,9 +9,9 @@ use serde::Serialize;
 use crate::wire::ErrorKind;
 use crate::workspace::{Error, OwnerInfo, SessionFilter, Workspace, WorkspaceStatus, claimed_owner};
 
-use super::clients::{CLIENTS, Client, Entry};
+use super::clients::{CLIENTS, Client, ServerEntry};
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::install::{runs, wrapped_command};
 use super::output::{GOOD, HEADING, Output, WARNING, paint};
 use super::words;
@@ -31,7 +31,7 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         context.output.flush();
     }
     if !chosen.exists() {
-        let absent = Absent {
+        let absent = AbsentWorkspace {
             version: VERSION,
             chosen_by: chosen.by,
             workspace: chosen.shown(),
@@ -115,7 +115,7 @@ struct Originals {
 /// How long doctor waits for a silent owner of the workspace: it has its answer then.
 const OWNER_TIMEOUT: Duration = Duration::from_secs(3);
 /// How long doctor looks for images, so that it answers in any workspace.
-const LOOK_TIME: Duration = Duration::from_secs(2);
+const IMAGES_TIMEOUT: Duration = Duration::from_secs(2);
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
 fn is_zero(number: &u64) -> bool {
@@ -128,7 +128,7 @@ fn look_at_images(workspace: &Workspace) -> Result<Originals, Error> {
     let mut found = Originals::default();
     for summary in workspace.sessions(&SessionFilter::default()) {
         let summary = summary?;
-        if started.elapsed() > LOOK_TIME {
+        if started.elapsed() > IMAGES_TIMEOUT {
             found.sessions_left += 1;
             continue;
         }
@@ -183,7 +183,7 @@ impl From<retake_team::Health> for TeamHealth {
 /// A chosen workspace that does not exist.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Absent {
+struct AbsentWorkspace {
     version: &'static str,
     chosen_by: WorkspaceSource,
     workspace: String,
@@ -217,7 +217,7 @@ struct WrappedServer {
 }
 
 /// Returns the servers of all clients whose configuration can be read.
-fn configured_servers() -> impl Iterator<Item = (Client, PathBuf, Entry)> {
+fn configured_servers() -> impl Iterator<Item = (Client, PathBuf, ServerEntry)> {
     let files = CLIENTS.into_iter().flat_map(|client| {
         [client.user_file(), client.project_file()].into_iter().flatten().map(move |file| (client, file))
     });

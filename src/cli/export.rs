@@ -14,7 +14,7 @@ use crate::workspace::{SessionFilter, Workspace};
 use super::args::Json;
 use super::choice::choice;
 use super::context::{Context, session_named};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::Output;
 use super::words;
 

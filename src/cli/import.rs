@@ -15,7 +15,7 @@ use crate::wire::{Api, Error, ErrorKind, ImportView};
 
 use super::args::Json;
 use super::context::{Context, actor};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::{signals, words};
 

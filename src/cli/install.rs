@@ -11,9 +11,9 @@ use crate::platform::PROGRAM_FILE_NAME;
 use crate::wire::{Error, ErrorKind};
 
 use super::args::Json;
-use super::clients::{Client, Entry};
+use super::clients::{Client, ServerEntry};
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::words;
 use super::workspace::WorkspaceSource;
 
@@ -144,7 +144,8 @@ impl InstallArgs {
         {
             return self.rewrap(name, wrap, context);
         }
-        let entry = Entry { name: self.name.clone(), command: program(self.project)?, args: self.arguments(context)? };
+        let entry =
+            ServerEntry { name: self.name.clone(), command: program(self.project)?, args: self.arguments(context)? };
         let mut done = Installed {
             client: self.client.title().to_owned(),
             file: self.file()?,
@@ -349,7 +350,7 @@ fn program(project: bool) -> Result<String, Error> {
         return Ok(found);
     }
     let unknown = |cause: &dyn std::fmt::Display| {
-        Error::new(ErrorKind::Internal, "cannot tell where this program is", "call it by its full path")
+        Error::new(ErrorKind::Internal, "cannot determine the path of this program", "call it by its full path")
             .caused_by(cause)
     };
     let program = std::env::current_exe().map_err(|error| unknown(&error))?;
@@ -367,31 +368,33 @@ fn on_path() -> Option<String> {
 }
 
 /// Returns an entry that starts its server through `retake wrap`.
-fn wrapped(entry: &Entry, project: bool, context: &Context) -> Result<Entry, Error> {
+fn wrapped(entry: &ServerEntry, project: bool, context: &Context) -> Result<ServerEntry, Error> {
     let mut args = with_workspace(vec!["wrap".to_owned()], context)?;
     args.push("--".to_owned());
     let inner = unwrapped(entry);
     args.push(inner.command);
     args.extend(inner.args);
-    Ok(Entry { name: entry.name.clone(), command: program(project)?, args })
+    Ok(ServerEntry { name: entry.name.clone(), command: program(project)?, args })
 }
 
 /// Returns an entry that starts its server directly.
-fn unwrapped(entry: &Entry) -> Entry {
+fn unwrapped(entry: &ServerEntry) -> ServerEntry {
     match wrapped_command(entry) {
-        Some([command, args @ ..]) => Entry { name: entry.name.clone(), command: command.clone(), args: args.to_vec() },
+        Some([command, args @ ..]) => {
+            ServerEntry { name: entry.name.clone(), command: command.clone(), args: args.to_vec() }
+        }
         _ => entry.clone(),
     }
 }
 
 /// Returns the command that an entry runs through `retake wrap`; `None` if it does not use it.
-pub(super) fn wrapped_command(entry: &Entry) -> Option<&[String]> {
+pub(super) fn wrapped_command(entry: &ServerEntry) -> Option<&[String]> {
     let command = entry.args.iter().position(|arg| arg == "--").and_then(|place| entry.args.get(place + 1..));
     command.filter(|_| runs(entry, "wrap"))
 }
 
 /// Returns whether an entry runs this subcommand of Retake.
-pub(super) fn runs(entry: &Entry, verb: &str) -> bool {
+pub(super) fn runs(entry: &ServerEntry, verb: &str) -> bool {
     let program = Path::new(&entry.command);
     // The program may be installed under another name.
     let is_this = || std::env::current_exe().is_ok_and(|this| this == program);

@@ -10,12 +10,12 @@ use crate::wire::{Api, ListRequest, ProjectList, SessionList, SessionRow};
 use super::args::Json;
 use super::choice::choice;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, Output, paint};
 use super::table::Table;
 use super::times::{self, Period};
 use super::words;
-use super::workspace::{Chosen, WorkspaceSource};
+use super::workspace::{ChosenWorkspace, WorkspaceSource};
 
 /// List the sessions, most recently modified first
 #[derive(Debug, Args)]
@@ -79,14 +79,14 @@ impl ListArgs {
         context.read_or_empty(|api, output| {
             let mut list = api.list(&request)?;
             let mut shown = list.sessions.len();
-            let first = if all && list.next_cursor.is_some() { Page::First } else { Page::Alone };
+            let first = if all && list.next_cursor.is_some() { PagePosition::First } else { PagePosition::Alone };
             output.answer(&list, |output, list| print(list, &names(api, list), first, output));
             while all && !output.is_gone() && list.next_cursor.is_some() {
                 request.cursor = list.next_cursor;
                 list = api.list(&request)?;
                 shown += list.sessions.len();
                 let names = names(api, &list);
-                print(&list, &names, Page::Later, output);
+                print(&list, &names, PagePosition::Later, output);
             }
             if !output.is_json() {
                 foot(&list, shown, &request, output);
@@ -114,7 +114,7 @@ impl ListArgs {
 
 /// The page of a listing; consecutive pages use the same columns.
 #[derive(Clone, Copy)]
-enum Page {
+enum PagePosition {
     Alone,
     First,
     Later,
@@ -149,7 +149,7 @@ fn state(row: &SessionRow) -> String {
     parts.join(", ")
 }
 
-fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, output: &mut Output) {
+fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: PagePosition, output: &mut Output) {
     if list.sessions.is_empty() {
         return;
     }
@@ -185,9 +185,9 @@ fn print(list: &SessionList, names: &HashMap<SessionId, String>, page: Page, out
         }
     }
     match page {
-        Page::Alone => table.without_empty_columns().print(output),
-        Page::First => table.print(output),
-        Page::Later => table.headless().print(output),
+        PagePosition::Alone => table.without_empty_columns().print(output),
+        PagePosition::First => table.print(output),
+        PagePosition::Later => table.headless().print(output),
     }
 }
 
@@ -240,7 +240,7 @@ fn foot(list: &SessionList, shown: usize, request: &ListRequest, output: &mut Ou
 }
 
 /// Prints what to do in an empty workspace.
-fn begin(chosen: &Chosen, output: &mut Output) {
+fn begin(chosen: &ChosenWorkspace, output: &mut Output) {
     output.line(format_args!("No sessions yet in {}", chosen.shown()));
     output.gap();
     output.line("Record the first iteration with:");

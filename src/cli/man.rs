@@ -11,7 +11,7 @@ use crate::wire::{Error, ErrorKind};
 
 use super::args::{Cli, Json};
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 
 /// Write the manual pages, one per command
 #[derive(Debug, Args)]

@@ -11,7 +11,7 @@ use crate::workspace::Lifetime;
 
 use super::args::Json;
 use super::context::{self, Context};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::install::{InstallArgs, UninstallArgs};
 
 /// Serve the workspace to an agent (MCP) on stdin and stdout

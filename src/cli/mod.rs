@@ -1,6 +1,6 @@
 //! The command line: `retake <command>`, one command per file, each a thin layer over the use case of the same name.
 //!
-//! Shared by all commands: the flags and exit codes (`args.rs`, `ending.rs`), the choice of the workspace
+//! Shared by all commands: the flags and exit codes (`args.rs`, `exit.rs`), the choice of the workspace
 //! (`workspace.rs`), opening it and reporting damage (`context.rs`), formatting of values and tables (`words.rs`,
 //! `table.rs`), and the only module that writes (`output.rs`). With `--json`, a command prints the result as one line
 //! of JSON.
@@ -20,7 +20,7 @@ mod context;
 mod demo;
 mod doctor;
 mod drawing;
-mod ending;
+mod exit;
 mod export;
 mod import;
 mod inline;
@@ -65,7 +65,7 @@ use tracing_subscriber::EnvFilter;
 
 use args::{Cli, Verb};
 use context::Context;
-use ending::{Exit, Failure};
+use exit::{Exit, Failure};
 use output::Output;
 use times::Zone;
 
@@ -76,7 +76,7 @@ pub fn run() -> ExitCode {
     times::set_zone(if args.iter().any(|arg| arg == "--utc") { Zone::Utc } else { Zone::Local });
     let Cli { verb, json, global } = match Cli::try_parse_from(&args) {
         Ok(cli) => cli,
-        Err(error) => return ending::usage(&error, &args).into(),
+        Err(error) => return exit::usage(&error, &args).into(),
     };
     let mut output = Output::new(json.json || verb.wants_json(), global.color.into());
     start_log(global.verbose, &mut output);
@@ -90,7 +90,7 @@ pub fn run() -> ExitCode {
     };
     match output.finish() {
         Ok(()) => exit.into(),
-        Err(error) => ending::unwritten(&error, &mut output).into(),
+        Err(error) => exit::unwritten(&error, &mut output).into(),
     }
 }
 

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use crate::workspace::Progress;
 
 /// The delay before the bar appears; shorter work shows none.
-const PATIENCE: Duration = Duration::from_millis(300);
+const BAR_DELAY: Duration = Duration::from_millis(300);
 
 /// The progress bar of this process.
 pub(super) struct Bar {
@@ -52,7 +52,7 @@ impl Bar {
 
     fn update(&self, what: &str, done: u64, total: u64) {
         let mut state = self.state();
-        if !state.wanted || state.since.get_or_insert_with(Instant::now).elapsed() < PATIENCE {
+        if !state.wanted || state.since.get_or_insert_with(Instant::now).elapsed() < BAR_DELAY {
             return;
         }
         let shown = state
@@ -114,13 +114,13 @@ mod tests {
         assert!(bar.state().shown.is_none());
         assert!(bar.state().since.is_some());
         bar.clear();
-        assert!(bar.state().since.is_none(), "the next work gets its own patience");
+        assert!(bar.state().since.is_none(), "the next work has its own delay");
     }
 
     #[test]
     fn the_bar_needs_a_terminal() {
         let bar = Arc::new(Bar::new(false));
-        bar.state().since = Instant::now().checked_sub(PATIENCE * 2);
+        bar.state().since = Instant::now().checked_sub(BAR_DELAY * 2);
         bar.mover()("checking", 1, 2);
         assert!(bar.state().shown.is_none());
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::wire::{RawEntry, RawView, raw_file};
 
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{show, words};
 

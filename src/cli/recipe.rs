@@ -13,7 +13,7 @@ use crate::wire::{Error, ImageInput, RecordRequest};
 
 use super::args::whole_number;
 use super::choice::choice;
-use super::ending::{Failure, invalid};
+use super::exit::{Failure, invalid};
 use super::times;
 
 macro_rules! declare_args {

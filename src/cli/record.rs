@@ -8,7 +8,7 @@ use clap::Args;
 use crate::wire::{Api, Error, RecordRequest, Recorded};
 
 use super::context::{Context, resolve_exactly, session_named};
-use super::ending::{Exit, Failure, invalid};
+use super::exit::{Exit, Failure, invalid};
 use super::import;
 use super::output::{FAINT, NAME, Output, paint};
 use super::recipe::RecipeArgs;

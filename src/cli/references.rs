@@ -9,7 +9,7 @@ use chrono::Datelike;
 use crate::model::SessionId;
 use crate::wire::{Api, Error, ErrorKind};
 
-use super::ending::invalid;
+use super::exit::invalid;
 
 /// Expands a reference. Text that is not an abbreviation is returned unchanged and left to the parser.
 pub(super) fn expand(api: &Api<'_>, text: &str) -> Result<String, Error> {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn endings_are_told_from_ids_and_words() {
+    fn abbreviations_are_distinguished_from_ids_and_words() {
         let id: SessionId = "session-2025-12-11-001".parse().unwrap();
         for text in ["001", "1", "11-001", "12-11-001", "2025-12-11-001", "2025-12-11-1", "session-2025-12-11-1"] {
             assert!(Ending::parse(text).unwrap().matches(id), "{text}");

@@ -6,7 +6,7 @@ use crate::wire::{SessionRow, UpdateRequest};
 
 use super::args::Json;
 use super::context::{Context, session_named};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::words;
 

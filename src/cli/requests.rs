@@ -10,7 +10,7 @@ use serde_json::Deserializer;
 
 use crate::wire::{Error, ErrorKind, RecordRequest};
 
-use super::ending::invalid;
+use super::exit::invalid;
 
 /// The maximum size of a request: several large images as base64.
 const MAX_BYTES: usize = 512 * 1024 * 1024;
@@ -25,7 +25,7 @@ impl<R: Read> Requests<R> {
     /// Creates an iterator over the requests of a stream.
     pub(super) fn new(source: R) -> Requests<R> {
         let source = BufReader::with_capacity(1 << 16, source);
-        let place = Place { line: 1, column: 1 };
+        let place = InputPosition { line: 1, column: 1 };
         Requests { source: Source { source, taken: Vec::new(), brace_again: false, place }, ended: false }
     }
 
@@ -42,9 +42,9 @@ impl<R: Read> Requests<R> {
             Some(Ok(_)) => Ok(Some(read(&self.source.taken, start))),
             Some(Err(error)) if error.is_io() && self.source.taken.len() < MAX_BYTES => Err(error.into()),
             Some(Err(error)) => {
-                let told = unread(&error, &self.source.taken, start);
+                let reported = unread(&error, &self.source.taken, start);
                 self.source.skip_to_request()?;
-                Ok(Some(Err(told)))
+                Ok(Some(Err(reported)))
             }
             None => Ok(None),
         }
@@ -68,22 +68,22 @@ impl<R: Read> Iterator for Requests<R> {
 
 /// A position in the stream, counted from 1; columns in bytes.
 #[derive(Clone, Copy)]
-struct Place {
+struct InputPosition {
     line: usize,
     column: usize,
 }
 
-impl Place {
+impl InputPosition {
     /// Returns the absolute position of a position relative to this one.
-    fn at(self, line: usize, column: usize) -> Place {
+    fn at(self, line: usize, column: usize) -> InputPosition {
         match line {
-            0 | 1 => Place { line: self.line, column: self.column + column.saturating_sub(1) },
-            _ => Place { line: self.line + line - 1, column: column.max(1) },
+            0 | 1 => InputPosition { line: self.line, column: self.column + column.saturating_sub(1) },
+            _ => InputPosition { line: self.line + line - 1, column: column.max(1) },
         }
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for InputPosition {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
     }
@@ -97,7 +97,7 @@ struct Source<R> {
     /// Whether the last byte, a brace, must be read again.
     brace_again: bool,
     /// The position of the next byte.
-    place: Place,
+    place: InputPosition,
 }
 
 impl<R: Read> Source<R> {
@@ -121,7 +121,7 @@ impl<R: Read> Source<R> {
             self.source.consume(1);
         }
         if byte == b'\n' {
-            self.place = Place { line: self.place.line + 1, column: 1 };
+            self.place = InputPosition { line: self.place.line + 1, column: 1 };
         } else {
             self.place.column += 1;
         }
@@ -171,7 +171,7 @@ impl<R: Read> Read for Source<R> {
 }
 
 /// Deserialises a request.
-fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
+fn read(bytes: &[u8], start: InputPosition) -> Result<RecordRequest, Error> {
     if let Some(error) = not_utf8(bytes, start) {
         return Err(error);
     }
@@ -193,7 +193,7 @@ fn read(bytes: &[u8], start: Place) -> Result<RecordRequest, Error> {
 const SHAPE: &str = "give JSON objects such as {\"prompt\": \"a cat\", \"seed\": \"42\"}, one a line";
 
 /// Returns the error for a request that is not valid JSON.
-fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
+fn unread(error: &serde_json::Error, taken: &[u8], start: InputPosition) -> Error {
     if error.is_io() {
         return invalid(
             format!("the request that begins at {start} is longer than {MAX_BYTES} bytes"),
@@ -211,7 +211,7 @@ fn unread(error: &serde_json::Error, taken: &[u8], start: Place) -> Error {
 }
 
 /// Returns the error for bytes that do not start a request.
-fn no_object(first: u8, start: Place) -> Error {
+fn no_object(first: u8, start: InputPosition) -> Error {
     let hint = match first {
         b'[' => "leave out the brackets around the objects, and the commas between them",
         _ => SHAPE,
@@ -219,7 +219,7 @@ fn no_object(first: u8, start: Place) -> Error {
     invalid(format!("a request is a JSON object, and there is none at {start}"), hint)
 }
 
-fn not_utf8(bytes: &[u8], start: Place) -> Option<Error> {
+fn not_utf8(bytes: &[u8], start: InputPosition) -> Option<Error> {
     let good = str::from_utf8(bytes).err().filter(|error| error.error_len().is_some())?.valid_up_to();
     let before = bytes.get(..good)?;
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn one_a_line_or_one_after_the_other() {
+    fn requests_are_separated_by_any_white_space() {
         assert_eq!(prompts(b""), [""; 0]);
         assert_eq!(prompts(b" \n\t\r\n"), [""; 0]);
         assert_eq!(prompts(b"{\"prompt\":\"a\"}"), ["a"]);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_one_is_named_and_the_next_is_read() {
+    fn a_bad_request_is_reported_and_the_next_is_read() {
         let good = "{\"prompt\":\"good\"}\n";
         for (bad, message) in [
             ("nonsense", "a request is a JSON object, and there is none at line 2, column 1"),
@@ -271,14 +271,14 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_utf_8_are_named_by_their_place() {
+    fn invalid_utf_8_is_reported_with_its_position() {
         let input = b"{\"prompt\":\"a\xff\"}\n{\"prompt\":\n\"b\xe4 \"}\n{\"prompt\":\"c\"}";
         let at = |place: &str| format!("the input is not UTF-8, at {place}");
         assert_eq!(prompts(input), [at("line 1, column 13"), at("line 3, column 3"), "c".to_owned()]);
     }
 
     #[test]
-    fn the_end_may_come_too_soon() {
+    fn a_truncated_request_is_reported() {
         assert_eq!(
             prompts(b"{\"prompt\":\"a\"}\n{\"prompt\": "),
             ["a", "the input ends within the request that begins at line 2, column 1"]
@@ -286,15 +286,15 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_can_be_given_before_the_next_byte_comes() {
+    fn a_request_is_returned_without_waiting_for_the_next_byte() {
         /// A reader that fails after its last byte.
-        struct Waiting<'a>(&'a [u8]);
-        impl Read for Waiting<'_> {
+        struct UnfinishedReader<'a>(&'a [u8]);
+        impl Read for UnfinishedReader<'_> {
             fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
                 if self.0.is_empty() { Err(io::ErrorKind::TimedOut.into()) } else { self.0.read(bytes) }
             }
         }
-        let mut requests = Requests::new(Waiting(b"{\"prompt\":\"a\"}"));
+        let mut requests = Requests::new(UnfinishedReader(b"{\"prompt\":\"a\"}"));
         assert_eq!(requests.next().unwrap().unwrap().prompt, "a");
         let broken = requests.next().unwrap().unwrap_err();
         assert_eq!((broken.message.as_str(), broken.causes.len()), ("cannot read on", 1));

@@ -8,7 +8,7 @@ use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{references, session, show, words};
 
@@ -126,7 +126,7 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
     if !view.continued_in.is_empty() {
         output.gap();
         let names: Vec<String> = view.continued_in.iter().map(|id| paint(NAME, id)).collect();
-        output.line(format_args!("{} {}", paint(HEADING, "goes on in"), names.join(", ")));
+        output.line(format_args!("{} {}", paint(HEADING, "continued in"), names.join(", ")));
     }
 
     output.gap();

@@ -12,7 +12,7 @@ use crate::wire::{ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIterat
 use super::args::Json;
 use super::choice::choice;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, FAINT, GOOD, HEADING, NAME, Output, WARNING, paint};
 use super::{references, times, words};
 

@@ -12,7 +12,7 @@ use crate::workspace::{Lifetime, Workspace};
 
 use super::args::{Json, whole_number};
 use super::context::{self, Context};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{NAME, Output, paint};
 
 /// Serve the gallery, /api and /mcp over HTTP

@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, FAINT, HEADING, NAME, Output, WARNING, paint};
 use super::{inline, raw, references, session, words};
 

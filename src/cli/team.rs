@@ -11,7 +11,7 @@ use crate::wire::{Error, ErrorKind};
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 
 /// Set up a workspace that a team shares in PostgreSQL
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ struct UrlArgs {
 /// The result of `team init` and `team upgrade`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Changed {
+struct SchemaChanges {
     workspace: String,
     schema_version: i32,
     changes: Vec<String>,
@@ -117,7 +117,7 @@ impl InitArgs {
         let id = random_id()?;
         PgLog::init(team.config().clone(), &id, &location.to_string(), self.role.as_deref()).map_err(plain)?;
         let changes = vec![format!("created the schema \"{}\"", team.config().schema())];
-        show(Changed { workspace: team.url(), schema_version: SCHEMA_VERSION, changes }, context);
+        show(SchemaChanges { workspace: team.url(), schema_version: SCHEMA_VERSION, changes }, context);
         Ok(Exit::Done)
     }
 }
@@ -126,7 +126,7 @@ impl UrlArgs {
     fn upgrade(self, context: &mut Context) -> Result<Exit, Failure> {
         let team = self.team(context)?;
         let changes = PgLog::upgrade(team.config().clone()).map_err(plain)?;
-        show(Changed { workspace: team.url(), schema_version: SCHEMA_VERSION, changes }, context);
+        show(SchemaChanges { workspace: team.url(), schema_version: SCHEMA_VERSION, changes }, context);
         Ok(Exit::Done)
     }
 
@@ -192,7 +192,7 @@ fn plain(error: retake_team::Error) -> Error {
     crate::workspace::Error::from(store::Error::from(error)).into()
 }
 
-fn show(changed: Changed, context: &mut Context) {
+fn show(changed: SchemaChanges, context: &mut Context) {
     context.output.answer(&changed, |output, changed| {
         if changed.changes.is_empty() {
             output.line(format_args!("{} is up to date: schema version {}", changed.workspace, changed.schema_version));

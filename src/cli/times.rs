@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use chrono::{DateTime, FixedOffset, Local, LocalResult, NaiveDate, NaiveDateTime, Offset, TimeZone, Utc};
 
 use crate::model::Timestamp;
-use crate::model::query::when;
+use crate::model::query::time as query_time;
 
-use super::ending::Failure;
+use super::exit::Failure;
 
 /// The accepted notations, for error messages and hints.
 pub(super) const EXAMPLES: &str = "write a date or time such as 2025-12-11, '2025-12-11 14:45' or 2025-12-11T14:45:22Z";
@@ -111,7 +111,8 @@ pub(super) fn check_range(since: Option<Period>, until: Option<Period>) -> Resul
 /// Parses a period; for flags such as `--since`.
 pub(super) fn period(text: &str) -> Result<Period, String> {
     let now = Timestamp::from(Utc::now());
-    let (from, until) = zone().span(text, now).ok_or_else(|| format!("not a date or time; {}", when::EXAMPLES))?;
+    let (from, until) =
+        zone().span(text, now).ok_or_else(|| format!("not a date or time; {}", query_time::EXAMPLES))?;
     Ok(Period { from, until })
 }
 
@@ -148,7 +149,7 @@ impl Zone {
         Timestamp::from_millis(utc.timestamp_millis())
     }
 
-    /// Parses a period as [`when::span`] does, with local days.
+    /// Parses a period as [`query_time::span`] does, with local days.
     fn span(self, text: &str, now: Timestamp) -> Option<(Timestamp, Timestamp)> {
         let text = text.trim();
         let bare = text.to_lowercase();
@@ -158,11 +159,11 @@ impl Zone {
             (at.millis(), at.millis() + 1)
         } else if bare.ends_with(['h', 'd', 'w']) {
             // A relative time does not depend on the zone.
-            when::span(text, now)?
+            query_time::span(text, now)?
         } else {
             // The parser only knows UTC days, so pass it the local time as if it were UTC.
             let here = Timestamp::from_millis(self.local(now).0.and_utc().timestamp_millis())?;
-            let (from, until) = when::span(text, here)?;
+            let (from, until) = query_time::span(text, here)?;
             let there = |millis: i64| {
                 let naive = DateTime::<Utc>::from_timestamp_millis(millis)?.naive_utc();
                 Some(self.timestamp(naive)?.millis())

@@ -15,7 +15,7 @@ pub(super) struct Placed {
 }
 
 /// The depth beyond which branches are not indented further.
-const MOST_DEEP: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Lays out iterations from top to bottom. Each is given with its parent, if that is among them.
 pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
@@ -49,7 +49,7 @@ pub(super) fn place(parents: &BTreeMap<u32, Option<u32>>) -> Vec<Placed> {
         let going_on = next.pop();
         let body = format!("{inside}{}", if going_on.is_some() { "│ " } else { "  " });
         open.extend(going_on.map(|child| (child, inside.clone(), false)));
-        let deep = inside.chars().count() >= 2 * MOST_DEEP;
+        let deep = inside.chars().count() >= 2 * MAX_DEPTH;
         open.extend(next.into_iter().rev().map(|child| (child, inside.clone(), !deep)));
         placed.push(Placed { index, head: format!("{column}o "), body });
     }
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn branches_lie_to_the_right_of_the_line_that_goes_on() {
+    fn branches_are_drawn_to_the_right_of_the_main_line() {
         assert_eq!(
             drawn(&[(0, None), (1, Some(0)), (2, Some(1)), (3, Some(1)), (4, Some(0)), (5, Some(4)), (6, Some(4))]),
             [
@@ -96,12 +96,12 @@ mod tests {
     }
 
     #[test]
-    fn several_begin_by_themselves() {
+    fn several_roots_are_drawn_separately() {
         assert_eq!(drawn(&[(3, None), (4, Some(9)), (7, Some(3))]), ["o #3", "│", "o #7", "", "o #4", ""]);
     }
 
     #[test]
-    fn every_one_has_its_place_however_deep() {
+    fn every_node_is_drawn_however_deep() {
         let deep: Vec<(u32, Option<u32>)> = (0..3000).map(|n: u32| (n, n.checked_sub(2 - n % 2))).collect();
         let placed = place(&deep.into_iter().collect());
         assert_eq!(placed.len(), 3000);

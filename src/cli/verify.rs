@@ -11,7 +11,7 @@ use crate::workspace::{CallContext, Lifetime, Recovery, RepairReport, Thumbnails
 
 use super::args::Json;
 use super::context::Context;
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{BAD, GOOD, HEADING, NAME, Output, paint};
 use super::words;
 
@@ -97,7 +97,7 @@ fn thumbnails(context: &mut Context) -> Result<Exit, Failure> {
                 output.warn("and there are more");
             }
             if !view.unseen.is_empty() {
-                output.hint("the thumbnails that were there are kept; `retake verify` says how an original comes back");
+                output.hint("existing thumbnails are kept; `retake verify` explains how to restore an original");
             }
         });
         Ok(Exit::Done)

@@ -12,7 +12,7 @@ use crate::workspace::Lifetime;
 
 use super::args::Json;
 use super::context::{Context, actor};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::import::ImageImportArgs;
 use super::output::{FAINT, NAME, Output, paint};
 use super::{signals, words};

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_by_columns() {
+    fn truncates_by_columns() {
         assert_eq!(cut("a cat", 5), "a cat");
         assert_eq!(cut("a cats", 5), "a ca…");
         assert_eq!(cut("猫猫猫", 4), "猫…");

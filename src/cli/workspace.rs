@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::team::TeamWorkspace;
 use crate::wire::{Error, ErrorKind};
 
-use super::ending::Failure;
+use super::exit::Failure;
 
 /// The environment variable that selects a workspace.
 const VARIABLE: &str = "RETAKE_WORKSPACE";
@@ -20,7 +20,7 @@ const LOCAL: &str = ".retake";
 
 /// The chosen workspace, and how it was chosen.
 #[derive(Clone, Debug)]
-pub(super) struct Chosen {
+pub(super) struct ChosenWorkspace {
     /// Its directory, which may not exist yet; for a team workspace, its local directory.
     pub(super) dir: PathBuf,
     /// The team workspace, if it is one.
@@ -56,7 +56,7 @@ impl WorkspaceSource {
 }
 
 /// Chooses the workspace.
-pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
+pub(super) fn choose(flag: Option<PathBuf>) -> Result<ChosenWorkspace, Failure> {
     let here = env::current_dir().ok();
     let chosen = pick(flag, env::var_os(VARIABLE), here.as_deref(), || {
         Some(ProjectDirs::from("", "", "retake")?.data_dir().to_owned())
@@ -65,23 +65,23 @@ pub(super) fn choose(flag: Option<PathBuf>) -> Result<Chosen, Failure> {
         Error::new(
             ErrorKind::Invalid,
             "no directory for a workspace: the system names no data directory for this user",
-            format!("say where with --workspace DIR or {VARIABLE}, or make a directory {LOCAL} here"),
+            format!("pass --workspace DIR, set {VARIABLE}, or create a directory {LOCAL} here"),
         )
     })?;
     if let Some(url) = dir.to_str().filter(|text| TeamWorkspace::is_url(text)) {
         let team = TeamWorkspace::new(url).map_err(|error| {
             Failure::flags(format!("{}: {error}", by.words()), "write postgres://ROLE@HOST/DATABASE")
         })?;
-        return Ok(Chosen { dir: team.dir().to_owned(), team: Some(team), by });
+        return Ok(ChosenWorkspace { dir: team.dir().to_owned(), team: Some(team), by });
     }
     if let Some(other) = dir.to_str().filter(|text| text.contains("://")) {
         let message = format!("{} {other:?} is neither a directory nor a PostgreSQL URL", by.words());
         return Err(Failure::flags(message, "pass a directory, or postgres://ROLE@HOST/DATABASE"));
     }
-    Ok(Chosen { dir, team: None, by })
+    Ok(ChosenWorkspace { dir, team: None, by })
 }
 
-impl Chosen {
+impl ChosenWorkspace {
     /// Returns whether there is a workspace, or the remains of one. An inaccessible directory counts, since opening it
     /// reports the reason, and so does a team workspace, since only its server knows.
     pub(super) fn exists(&self) -> bool {
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_closest_wins() {
+    fn the_most_specific_choice_wins() {
         let root = tempfile::tempdir().unwrap();
         let below = root.path().join("project/pictures");
         std::fs::create_dir_all(&below).unwrap();
@@ -139,7 +139,7 @@ mod tests {
 
         std::fs::create_dir(root.path().join(".retake")).unwrap();
         assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
-        std::fs::write(below.join(".retake"), "a file is no workspace").unwrap();
+        std::fs::write(below.join(".retake"), "a file is not a workspace").unwrap();
         assert_eq!(picked(None, None), (root.path().join(".retake"), WorkspaceSource::Directory));
         std::fs::create_dir(root.path().join("project/.retake")).unwrap();
         assert_eq!(picked(None, None), (root.path().join("project/.retake"), WorkspaceSource::Directory));

@@ -16,7 +16,7 @@ use crate::wrap::{self, Announce, Destination, Explained, SessionChoice, WrapOpt
 
 use super::args::{Json, whole_number};
 use super::context::{self, Context};
-use super::ending::{Exit, Failure};
+use super::exit::{Exit, Failure};
 use super::output::{FAINT, HEADING, NAME, Output, paint};
 use super::words;
 

@@ -18,7 +18,7 @@ use crate::store::Detail;
 use crate::workspace::{Error, Workspace};
 
 use super::lines::{self, FileLine};
-use super::story::{self, Page, Step};
+use super::story::{self, ExportedStep, StoryPage};
 use super::{ExportReport, ExportRequest, ending, patch};
 
 /// The number of images on a contact sheet.
@@ -96,10 +96,10 @@ impl Folder<'_> {
             let recipe = whole.iter().find(|(there, _)| there == index).map(|(_, recipe)| recipe);
             let recipe = recipe.unwrap_or(&state.iteration.recipe);
             let files = self.pictures(id.iteration(*index), state, recipe, dir, &mut originals)?;
-            steps.push(Step { index: *index, state, files });
+            steps.push(ExportedStep { index: *index, state, files });
         }
         let sheets = if self.omit_images { Vec::new() } else { self.sheets(&session, dir)? };
-        let page = story::page(&Page { head: &session.head, steps: &steps, sheets: &sheets });
+        let page = story::page(&StoryPage { head: &session.head, steps: &steps, sheets: &sheets });
         fs::write(dir.join("session.md"), page).map_err(Error::Export)?;
         let mut lines = BufWriter::new(fs::File::create(dir.join(SESSION_LINES)).map_err(Error::Export)?);
         self.report.problems.extend(lines::write_for_folder(self.workspace, id, &originals, &mut lines)?);

@@ -13,7 +13,6 @@ use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Hash, ImageRef, SessionId};
@@ -22,13 +21,13 @@ use crate::workspace::{Error, Workspace};
 
 pub use bundle::{BundleView, verify_bundle};
 
-pub(crate) use bundle::{BundleFiles, Part};
+pub(crate) use bundle::{BundleFiles, BundlePart};
 pub(crate) use folder::SESSION_LINES;
 pub(crate) use lines::{EventLine, PROGRAM, VERSION};
 pub(crate) use patch::{Piece, apply};
 
 /// What to export.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ExportRequest {
     /// The sessions' ids; empty for all of them.
@@ -40,7 +39,7 @@ pub struct ExportRequest {
 }
 
 /// What was exported.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ExportReport {
     /// Sessions written.

@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_original_comes_back_and_its_patch_is_small() {
+    fn an_original_is_restored_from_a_small_patch() {
         let body: Vec<u8> = (0..20_000_u32).flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
         let with = |parts: &[&[u8]]| parts.concat();
         let original = with(&[b"head", b"old", &body, b"tail"]);

@@ -8,25 +8,25 @@ use crate::model::diff::RecipeDiff;
 use crate::model::{Head, Iteration, IterationState, OutcomeStatus, Timestamp};
 
 /// The contents of a page.
-pub(super) struct Page<'a> {
+pub(super) struct StoryPage<'a> {
     /// The session.
     pub(super) head: &'a Head,
     /// Its iterations.
-    pub(super) steps: &'a [Step<'a>],
+    pub(super) steps: &'a [ExportedStep<'a>],
     /// The contact sheets in the same folder.
     pub(super) sheets: &'a [String],
 }
 
 /// An iteration, and the files of its images in the same folder.
-pub(super) struct Step<'a> {
+pub(super) struct ExportedStep<'a> {
     pub(super) index: u32,
     pub(super) state: &'a IterationState,
     pub(super) files: Vec<String>,
 }
 
 /// Returns the page as Markdown.
-pub(super) fn page(page: &Page<'_>) -> String {
-    let Page { head, steps, sheets } = page;
+pub(super) fn page(page: &StoryPage<'_>) -> String {
+    let StoryPage { head, steps, sheets } = page;
     let mut out = String::new();
     let id = head.id.to_string();
     let title = head.title.as_deref().map_or_else(|| id.clone(), plain);
@@ -66,8 +66,8 @@ pub(super) fn stars(rating: u8) -> String {
     (1..=5).map(|star| if star <= rating { '★' } else { '☆' }).collect()
 }
 
-fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationState>, shown: &Step<'_>) {
-    let Step { index, state, files } = shown;
+fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationState>, shown: &ExportedStep<'_>) {
+    let ExportedStep { index, state, files } = shown;
     let Iteration { created_at, recipe, outcome, parent, parent_reason, likely_parent, .. } = &state.iteration;
     let here = parent.filter(|parent| parent.session == head.id);
     let diff = here.and_then(|_| step(states, state));
@@ -102,22 +102,9 @@ fn write_step(out: &mut String, head: &Head, states: &BTreeMap<u32, &IterationSt
     if !from.is_empty() {
         let _ = writeln!(out, "{from}\n");
     }
-    let mut facts: Vec<String> = Vec::new();
-    let mut fact =
-        |name: &str, value: Option<String>| facts.extend(value.map(|value| format!("{name} {}", plain(&value))));
-    fact("model", recipe.model.clone());
-    fact("seed", recipe.seed.map(|seed| seed.to_string()));
-    fact("steps", recipe.steps.map(|steps| steps.to_string()));
-    fact("cfg", recipe.guidance_scale.map(|scale| scale.to_string()));
-    fact("sampler", recipe.sampler.clone());
-    fact("scheduler", recipe.scheduler.clone());
-    fact("size", recipe.width.zip(recipe.height).map(|(width, height)| format!("{width}x{height}")));
-    fact("denoise", recipe.denoise.map(|denoise| denoise.to_string()));
-    for lora in &recipe.loras {
-        fact("lora", Some(lora.to_string()));
-    }
-    fact("made with", recipe.provider.clone());
-    fact("cost", outcome.cost.as_ref().map(|cost| format!("{} {}", cost.amount, cost.currency)));
+    let fact = |name: &str, value: &str| format!("{} {}", name.to_lowercase(), plain(value));
+    let mut facts: Vec<String> = recipe.facts().iter().map(|(label, value)| fact(label, value)).collect();
+    facts.extend(outcome.cost.as_ref().map(|cost| fact("cost", &format!("{} {}", cost.amount, cost.currency))));
     facts.push(format!("{} UTC", minute(*created_at)));
     let _ = writeln!(out, "{}\n", facts.join(" · "));
     let failed = match outcome.status {

@@ -14,7 +14,7 @@ use super::files::{
     CopiedFile, decodable, is_same_path, link_at, may_be_opened, open_regular, other_bytes, read_whole, readable_length,
 };
 use super::header::{self, Header};
-use super::originals::Originals;
+use super::originals::OriginalStore;
 use super::phash;
 use super::pool::{FILE_MEMORY, on_all_cores};
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
@@ -43,7 +43,7 @@ pub struct Images {
     /// part.
     verified: Arc<Mutex<HashMap<Hash, FileState>>>,
     /// The place of originals that are not kept in `files`, which then only holds those waiting to be transferred.
-    elsewhere: Option<Arc<dyn Originals>>,
+    elsewhere: Option<Arc<dyn OriginalStore>>,
 }
 
 /// An image that is described but not durable yet.
@@ -124,7 +124,7 @@ impl Images {
     }
 
     /// Stores originals in a place shared by several machines.
-    pub fn kept_in(self, place: Arc<dyn Originals>) -> Images {
+    pub fn kept_in(self, place: Arc<dyn OriginalStore>) -> Images {
         Images { elsewhere: Some(place), ..self }
     }
 
@@ -576,7 +576,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_reading_from_storing() {
+    fn errors_distinguish_reading_from_storing() {
         let dir = tempfile::tempdir().unwrap();
         let images = Images::new(Disk::default(), dir.path());
         let absent = dir.path().join("absent.png");

@@ -5,12 +5,12 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use super::blobs::{ImageUnavailable, MAX_IMAGE_BYTES};
+use super::completeness::{Completeness, completeness};
 use super::decode::{MAX_DECODED_FILE_BYTES, Undecodable, decode};
 use super::header::Header;
 use super::pool::FILE_MEMORY;
 use super::video;
-use super::whole::{Written, written};
-use crate::disk::read_at;
+use crate::disk::{self, read_at};
 use crate::platform;
 
 /// Returns the defect of a video, or of an image file that can be decoded; `None` if it is fine, too large to check, or
@@ -18,13 +18,15 @@ use crate::platform;
 pub fn defect(path: &Path) -> Option<Defect> {
     let length = match readable_length(path) {
         Err(ImageUnavailable::Undecodable(Undecodable::Video(_))) => {
-            return matches!(written(path), Ok(Written::Partly)).then_some(Defect::Truncated);
+            return matches!(completeness(path), Ok(Completeness::Partial)).then_some(Defect::Truncated);
         }
         length => length.ok()?,
     };
     let _permit = FILE_MEMORY.acquire(length);
     match decode(&read_whole(path).ok()?) {
-        Err(Undecodable::Broken(_)) if matches!(written(path), Ok(Written::Partly)) => Some(Defect::Truncated),
+        Err(Undecodable::Broken(_)) if matches!(completeness(path), Ok(Completeness::Partial)) => {
+            Some(Defect::Truncated)
+        }
         Err(Undecodable::Broken(reason)) => Some(Defect::Broken(reason)),
         _ => None,
     }
@@ -97,7 +99,7 @@ pub(super) fn link_at(kept: &Path, path: &Path) -> io::Result<()> {
     let name = kept.file_name().unwrap_or_default().to_string_lossy();
     // Random, since processes of other containers may have the same id.
     let new = dir.join(format!(".{name}.{:016x}.link", getrandom::u64()?));
-    platform::symlink(path, &new)?;
+    disk::symlink(path, &new)?;
     fs::rename(&new, kept).inspect_err(|_| drop(fs::remove_file(&new)))
 }
 

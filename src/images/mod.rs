@@ -9,6 +9,7 @@
 mod blobs;
 mod colour;
 mod compare;
+mod completeness;
 mod decode;
 mod digest;
 mod files;
@@ -25,17 +26,16 @@ mod scale;
 mod text;
 mod thumbs;
 mod video;
-mod whole;
 
 pub use blobs::{ImageStoreError, ImageUnavailable, Images, MAX_IMAGE_BYTES, Seen, UnsyncedImage};
 pub use compare::{Area, ImageComparison, Incomparable};
+pub use completeness::{Completeness, completeness};
 pub use decode::{MAX_DECODED_FILE_BYTES, MAX_PIXELS, MAX_SIDE, Picture, Undecodable, decode};
 pub use digest::file_sha256;
 pub use files::{Defect, defect};
 pub use header::{Header, UNKNOWN_TYPE, is_decoded};
-pub use originals::Originals;
+pub use originals::OriginalStore;
 pub use pool::on_all_cores;
 pub use render::{Panel, Render, Rendering};
 pub use thumbs::{MAX_THUMB_BYTES, ThumbSide};
 pub use video::is_video;
-pub use whole::{Written, written};

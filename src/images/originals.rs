@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::model::Hash;
 
 /// A place for originals, by hash, that several machines share.
-pub trait Originals: Send + Sync {
+pub trait OriginalStore: Send + Sync {
     /// Uploads a file with this hash and takes ownership of it. The place has confirmed it when this returns.
     fn keep(&self, hash: Hash, path: &Path) -> io::Result<()>;
 
@@ -17,6 +17,6 @@ pub trait Originals: Send + Sync {
     /// Returns whether the place has an object of this name, without reading it.
     fn contains(&self, hash: Hash) -> io::Result<bool>;
 
-    /// Reads the object in the place itself and verifies every byte; errors are those of [`fetch`](Originals::fetch).
+    /// Reads the object in the place itself and verifies every byte; errors are those of [`fetch`](OriginalStore::fetch).
     fn check(&self, hash: Hash) -> io::Result<()>;
 }

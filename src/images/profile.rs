@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_and_crooked_files_are_looked_at_without_harm() {
+    fn truncated_and_malformed_files_are_read_safely() {
         let png = png_with_profile(3000);
         for end in 0..png.len() {
             is_bounded(&png[..end], "image/png");

@@ -7,7 +7,7 @@ use super::fonts::{self, Glyph};
 
 /// Returns the width of a line in pixels.
 pub(super) fn width(text: &str, size: f32) -> f32 {
-    let mut line = Line::new(size);
+    let mut line = LineLayout::new(size);
     text.chars().for_each(|c| line.add(c));
     line.width
 }
@@ -18,7 +18,7 @@ pub(super) fn truncate(text: &str, size: f32, max_width: f32) -> String {
         return text.to_owned();
     }
     let room = max_width - width("…", size);
-    let mut line = Line::new(size);
+    let mut line = LineLayout::new(size);
     let fits = text.char_indices().find(|(_, c)| {
         line.add(*c);
         line.width > room
@@ -32,7 +32,7 @@ pub(super) fn wrap(text: &str, size: f32, max_width: f32, max_lines: usize) -> V
     let mut lines = Vec::new();
     let mut rest = text.trim();
     while lines.len() + 1 < max_lines && width(rest, size) > max_width {
-        let mut line = Line::new(size);
+        let mut line = LineLayout::new(size);
         // End the line after the last word that fits, or else after the last character.
         let (mut end, mut word_end) = (0, 0);
         for (at, c) in rest.char_indices() {
@@ -59,7 +59,7 @@ pub(super) fn wrap(text: &str, size: f32, max_width: f32, max_lines: usize) -> V
 pub(super) fn draw(onto: &mut RgbImage, (x, y): (u32, u32), text: &str, size: f32, colour: Rgb<u8>) {
     let Some(font) = fonts::embedded() else { return };
     let baseline = pixel_to_float(y) + font.as_scaled(size).ascent();
-    let mut line = Line::new(size);
+    let mut line = LineLayout::new(size);
     for c in text.chars() {
         let Some(glyph) = fonts::glyph(c) else { continue };
         let at = pixel_to_float(x) + line.place(glyph);
@@ -96,15 +96,15 @@ pub(super) fn blend(under: Rgb<u8>, over: Rgb<u8>, share: f32) -> Rgb<u8> {
 }
 
 /// A line being laid out.
-struct Line {
+struct LineLayout {
     size: f32,
     width: f32,
     last: Option<GlyphId>,
 }
 
-impl Line {
-    fn new(size: f32) -> Line {
-        Line { size, width: 0.0, last: None }
+impl LineLayout {
+    fn new(size: f32) -> LineLayout {
+        LineLayout { size, width: 0.0, last: None }
     }
 
     fn add(&mut self, c: char) {

@@ -20,9 +20,9 @@ use crate::model::{Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, 
 use crate::store::{self, Ack, Batch, GroupAck, Target};
 use crate::workspace::{Author, Error, truncate};
 
+use super::inspect::InspectedImage;
 use super::intake::{Intake, NewIteration, PlannedGroup, StoreFailure};
-use super::lineage::{KnownRun, Origin, Place};
-use super::look::Found;
+use super::lineage::{KnownRun, Origin, RunPlace};
 use super::runs::Run;
 use super::sessions::{self, KnownSession, Targets};
 use super::{FileProblem, FilesReport};
@@ -30,7 +30,7 @@ use super::{FileProblem, FilesReport};
 /// The size of a group's iterations as JSON at which the group is appended. A group crosses a socket as one message.
 const MAX_GROUP_BYTES: usize = 4 * 1024 * 1024;
 
-/// Runs that are decided and not recorded yet, each with its number in the turn.
+/// Runs that are decided and not recorded yet, each with its number in the batch.
 #[derive(Default)]
 pub(super) struct Uncommitted<'f> {
     runs: Vec<(usize, DecidedRun<'f>)>,
@@ -46,7 +46,7 @@ pub(super) struct DecidedRun<'f> {
     problems: Vec<FileProblem>,
     /// `None` if the run contains nothing new.
     recording: Option<RunRecording<'f>>,
-    /// The [mark](super::lineage::Lineage::mark) of the lineage before this run.
+    /// The [mark](super::lineage::KnownRuns::mark) of the lineage before this run.
     lineage_mark: usize,
 }
 
@@ -56,17 +56,17 @@ struct RunRecording<'f> {
     /// The session it goes to, as a position in [`Targets`].
     target: usize,
     /// The future place of the iteration; `None` if it starts a session whose id is not known yet.
-    place: Option<Place>,
+    place: Option<RunPlace>,
     iteration: Iteration,
     origin: Origin,
-    files: Vec<&'f Found>,
+    files: Vec<&'f InspectedImage>,
     title: Option<String>,
     /// `None` in a dry run.
     batch: Option<Batch>,
 }
 
 impl<'f> Uncommitted<'f> {
-    /// Adds the run with this number in the turn.
+    /// Adds the run with this number in the batch.
     pub(super) fn push(&mut self, number: usize, run: DecidedRun<'f>) {
         if let Some(recording) = &run.recording {
             self.bytes += serde_json::to_vec(&recording.iteration).map_or(0, |json| json.len());
@@ -86,16 +86,16 @@ impl Intake<'_> {
     /// import.
     pub(super) fn decide<'f>(
         &mut self,
-        found: &'f [Found],
+        found: &'f [InspectedImage],
         (planned, run): (PlannedGroup<'f>, &Run),
         targets: &mut Targets,
         kept: &HashMap<Hash, Result<ImageRef, StoreFailure>>,
     ) -> Result<DecidedRun<'f>, Arc<Error>> {
         let lineage_mark = self.lineage.mark();
         let mut decided = DecidedRun { planned, skipped: 0, problems: Vec::new(), recording: None, lineage_mark };
-        let pictures: Vec<&'f Found> = run.pictures.iter().filter_map(|number| found.get(*number)).collect();
+        let pictures: Vec<&'f InspectedImage> = run.pictures.iter().filter_map(|number| found.get(*number)).collect();
         let Some(first) = pictures.first() else { return Ok(decided) };
-        let mut new: Vec<(&'f Found, ImageRef)> = Vec::new();
+        let mut new: Vec<(&'f InspectedImage, ImageRef)> = Vec::new();
         for picture in &pictures {
             if self.knows(picture.hash) {
                 decided.skipped += 1;
@@ -119,18 +119,18 @@ impl Intake<'_> {
         }
         let known = pictures.iter().find_map(|picture| self.known.get(&picture.hash)).copied();
         let images: Vec<ImageRef> = new.iter().map(|(_, image)| image.clone()).collect();
-        let mut origin = self.lineage.origin(planned.number, run.at, &first.light, &images);
-        if let Some(hashed) = self.hashed(&first.light) {
+        let mut origin = self.lineage.origin(planned.number, run.at, &first.facts, &images);
+        if let Some(hashed) = self.hashed(&first.facts) {
             (origin.parent, origin.likely) = (Some(hashed), None);
         }
         if images.is_empty() {
             // A run that is already recorded can still be the parent of later ones.
             if let Some(place) = known {
-                self.lineage.adopt(place, planned.number, &first.light, origin.line);
+                self.lineage.adopt(place, planned.number, &first.facts, origin.line);
             }
             return Ok(decided);
         }
-        let files: Vec<&'f Found> = new.iter().map(|(picture, _)| *picture).collect();
+        let files: Vec<&'f InspectedImage> = new.iter().map(|(picture, _)| *picture).collect();
         let iteration = self.iteration(run.at, &files, images, &origin);
         if let Err(invalid) = iteration.check_brought_in() {
             let reason = format!("its metadata cannot be recorded: {invalid}");
@@ -142,7 +142,7 @@ impl Intake<'_> {
         let (place, batch) = if self.request.dry_run {
             (Some(self.plan_place(targets.at(target))), None)
         } else {
-            let place = targets.at(target).next().map(Place::Recorded);
+            let place = targets.at(target).next().map(RunPlace::Recorded);
             (place, Some(self.run_batch(planned, place, &iteration, title.as_deref())?))
         };
         let recording = RunRecording { at: run.at, target, place, iteration, origin, files, title, batch };
@@ -193,7 +193,7 @@ impl Intake<'_> {
         }
         self.unacknowledged.clear();
         let Some((number, run)) = refused else {
-            self.lineage.settle();
+            self.lineage.commit();
             return Ok(None);
         };
         let (group, mark) = (run.planned.number, run.lineage_mark);
@@ -214,7 +214,7 @@ impl Intake<'_> {
         for recording in runs.iter().rev().filter_map(|run| run.recording.as_ref()) {
             if let Some(place) = recording.place {
                 self.forget(place, &recording.iteration.images);
-                if let Place::Recorded(id) = place {
+                if let RunPlace::Recorded(id) = place {
                     targets.set_next_index(id.session, id.index);
                 }
             }
@@ -236,7 +236,7 @@ impl Intake<'_> {
         {
             // It was recorded after the check: the response to an earlier attempt was lost.
             self.report.skipped += recording.iteration.images.len() as u64;
-            let place = Place::Recorded(iteration_of(ack));
+            let place = RunPlace::Recorded(iteration_of(ack));
             match recording.place {
                 Some(expected) => {
                     self.forget(expected, &recording.iteration.images);
@@ -248,7 +248,7 @@ impl Intake<'_> {
             return;
         }
         let place = match ack {
-            Some(ack) => Some(Place::Recorded(self.note_ack(planned, &recording, ack, targets))),
+            Some(ack) => Some(RunPlace::Recorded(self.note_ack(planned, &recording, ack, targets))),
             None => recording.place,
         };
         let Some(place) = place else { return };
@@ -261,9 +261,9 @@ impl Intake<'_> {
         *iterations += 1;
         *images += iteration.images.len() as u64;
         if let Some(first) = files.first() {
-            self.describe(targets.at(target), planned.group, place, &iteration, (&first.light, &origin, &files, title));
+            self.describe(targets.at(target), planned.group, place, &iteration, (&first.facts, &origin, &files, title));
         }
-        if let Place::Recorded(id) = place
+        if let RunPlace::Recorded(id) = place
             && !self.request.dry_run
         {
             on_recorded(&NewIteration { id, iteration });
@@ -294,21 +294,21 @@ impl Intake<'_> {
     }
 
     /// Registers a recorded run, so that later runs can refer to it.
-    fn note_recording(&mut self, planned: PlannedGroup<'_>, place: Place, recording: &RunRecording<'_>) {
+    fn note_recording(&mut self, planned: PlannedGroup<'_>, place: RunPlace, recording: &RunRecording<'_>) {
         let RunRecording { at, iteration, origin, files, .. } = recording;
         self.note(place, &iteration.images);
         if !self.request.dry_run {
             self.unacknowledged.insert(place, iteration.recipe.clone());
         }
         if let Some(first) = files.first() {
-            let made = KnownRun::new(place, Some(planned.number), *at, &first.light, &iteration.images);
+            let made = KnownRun::new(place, Some(planned.number), *at, &first.facts, &iteration.images);
             self.lineage.add(made, Some(origin.line));
         }
     }
 
     /// Reports images that are imported although they are damaged. Nothing can be removed later, so this must be
     /// reported now.
-    fn warn_of_broken(&mut self, files: &[&Found], images: &[ImageRef]) {
+    fn warn_of_broken(&mut self, files: &[&InspectedImage], images: &[ImageRef]) {
         for (file, image) in files.iter().zip(images) {
             if image.pixels.is_none()
                 && let Some(defect) = images::defect(&file.path)
@@ -319,20 +319,20 @@ impl Intake<'_> {
     }
 
     /// Returns the iteration of a run.
-    fn iteration(&self, at: Timestamp, files: &[&Found], images: Vec<ImageRef>, origin: &Origin) -> Iteration {
+    fn iteration(&self, at: Timestamp, files: &[&InspectedImage], images: Vec<ImageRef>, origin: &Origin) -> Iteration {
         // Read the metadata that grouping did not need. If the file is gone by now, its image was stored, or it is
         // linked and will be reported later.
         let reading = files.first().and_then(|file| metadata::read_file(&file.path).ok());
-        let light = || files.first().map(|file| file.light.recipe.clone()).unwrap_or_default();
-        let mut recipe = reading.map_or_else(light, |reading| reading.recipe);
-        let seeds: Vec<Option<Seed>> = files.iter().map(|file| file.light.recipe.seed).collect();
+        let facts = || files.first().map(|file| file.facts.recipe.clone()).unwrap_or_default();
+        let mut recipe = reading.map_or_else(facts, |reading| reading.recipe);
+        let seeds: Vec<Option<Seed>> = files.iter().map(|file| file.facts.recipe.seed).collect();
         if seeds.iter().any(|seed| *seed != recipe.seed) && !recipe.parameters.contains_key(SEEDS) {
             let seeds = seeds.iter().map(|seed| seed.map(|seed| seed.to_string()).into()).collect();
             recipe.parameters.insert(SEEDS.to_owned(), serde_json::Value::Array(seeds));
         }
-        let recorded = |place: Place| match place {
-            Place::Recorded(id) => Some(id),
-            Place::Planned(..) => None,
+        let recorded = |place: RunPlace| match place {
+            RunPlace::Recorded(id) => Some(id),
+            RunPlace::Planned(..) => None,
         };
         let (parent, parent_reason) = match &origin.parent {
             Some((place, reason)) => (recorded(*place), recorded(*place).map(|_| recordable(reason))),
@@ -357,15 +357,15 @@ impl Intake<'_> {
     fn run_batch(
         &self,
         planned: PlannedGroup<'_>,
-        place: Option<Place>,
+        place: Option<RunPlace>,
         iteration: &Iteration,
         title: Option<&str>,
     ) -> Result<Batch, Arc<Error>> {
         let author = Author { actor: Some(self.actor.clone()), key: Some(planned.root.key(&iteration.images)) };
         let record = Draft::BringIn(Box::new(iteration.clone()));
         let (target, drafts, expected) = match place {
-            Some(Place::Recorded(id)) => (Target::Existing(id.session), vec![record], Some(id.index)),
-            Some(Place::Planned(..)) | None => {
+            Some(RunPlace::Recorded(id)) => (Target::Existing(id.session), vec![record], Some(id.index)),
+            Some(RunPlace::Planned(..)) | None => {
                 let start = Draft::Start { title: title.map(str::to_owned), project: self.request.project.clone() };
                 (Target::New(iteration.created_at.day()), vec![start, record], None)
             }

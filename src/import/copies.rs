@@ -13,15 +13,15 @@ use crate::model::{ImageRef, Recipe};
 use crate::store::Detail;
 use crate::workspace::Error;
 
+use super::inspect::InspectedImage;
 use super::intake::{Intake, StoreFailure};
-use super::lineage::Place;
-use super::look::Found;
+use super::lineage::RunPlace;
 
 /// One image of an iteration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ImagePlace {
     /// The iteration.
-    pub(super) place: Place,
+    pub(super) place: RunPlace,
     /// The number of the image there.
     pub(super) number: u32,
 }
@@ -29,12 +29,12 @@ pub(super) struct ImagePlace {
 impl Intake<'_> {
     /// Returns whether an image is a known one saved again: the same pixels, and the same recipe or none. Images of a
     /// single colour do not count, since many images share their pixels.
-    pub(super) fn is_copy(&self, image: &ImageRef, picture: &Found) -> Result<bool, Error> {
+    pub(super) fn is_copy(&self, image: &ImageRef, picture: &InspectedImage) -> Result<bool, Error> {
         let plain = image.perceptual_hash.is_none_or(|perceptual_hash| perceptual_hash.0 == 0);
         let Some(known) = image.pixels.and_then(|pixels| self.pixels.get(&pixels)).filter(|_| !plain) else {
             return Ok(false);
         };
-        let recipe = &picture.light.recipe;
+        let recipe = &picture.facts.recipe;
         if recipe.prompt.is_empty() && recipe.seed.is_none() && recipe.model.is_none() && recipe.loras.is_empty() {
             return Ok(true);
         }
@@ -51,21 +51,21 @@ impl Intake<'_> {
     }
 
     /// Returns the full recipe of a recorded or planned iteration; `None` if it is lost.
-    pub(super) fn whole_recipe(&self, place: Place) -> Result<Option<Recipe>, Error> {
+    pub(super) fn whole_recipe(&self, place: RunPlace) -> Result<Option<Recipe>, Error> {
         if let Some(recipe) = self.unacknowledged.get(&place) {
             return Ok(Some(recipe.clone()));
         }
         match (self.planned_files.get(&place), place) {
             (Some(file), _) => Ok(metadata::read_file(file).ok().map(|reading| reading.recipe)),
-            (None, Place::Recorded(id)) => {
+            (None, RunPlace::Recorded(id)) => {
                 Ok(self.workspace.log.iteration(id, Detail::Full)?.map(|state| state.iteration.recipe))
             }
-            (None, Place::Planned(..)) => Ok(None),
+            (None, RunPlace::Planned(..)) => Ok(None),
         }
     }
 
     /// Restores the original of a recorded image if it is missing or damaged. Returns whether it did.
-    pub(super) fn restore(&self, picture: &Found) -> Result<bool, StoreFailure> {
+    pub(super) fn restore(&self, picture: &InspectedImage) -> Result<bool, StoreFailure> {
         let images = &self.workspace.images;
         match images.check_unless_at(picture.hash, &picture.path) {
             Ok(()) => return Ok(false),

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use super::look::Found;
+use super::inspect::InspectedImage;
 use crate::images::{is_decoded, is_video};
 
 /// Returns a note for the videos and one for the images without a preview, if there are any.
-pub(super) fn notes(found: &[Found]) -> Vec<String> {
+pub(super) fn notes(found: &[InspectedImage]) -> Vec<String> {
     let count = |wanted: fn(&str) -> bool| {
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
         for file in found.iter().filter(|file| wanted(file.mime_type)) {

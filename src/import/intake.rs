@@ -1,4 +1,4 @@
-//! Carries out a plan: stores images and records runs as iterations in chronological order, one turn at a time. A dry
+//! Carries out a plan: stores images and records runs as iterations in chronological order, one batch at a time. A dry
 //! run takes the same path without storing anything. `commit` decides and records each run.
 
 use std::collections::HashMap;
@@ -14,20 +14,20 @@ use crate::store::Detail;
 
 use super::commit::Uncommitted;
 use super::copies::{self, ImagePlace};
-use super::lineage::{KnownRun, Lineage, Place};
-use super::look::{Found, Light, ask_all};
+use super::inspect::{ImageFacts, InspectedImage, map_on_all_cores};
+use super::lineage::{KnownRun, KnownRuns, RunPlace};
 use super::runs::{self, Group, Run};
 use super::sessions::{KnownSession, RootKey, Targets};
-use super::when;
+use super::times;
 use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
-/// The maximum number of runs in a turn: enough to share syncs among many runs, and little to redo after an
+/// The maximum number of runs in one batch: enough to share syncs among many runs, and little to redo after an
 /// interruption.
 const MAX_TURN_RUNS: usize = 64;
-/// The maximum number of images in a turn, unless a single run has more. Their files stay open until they are synced.
+/// The maximum number of images in one batch, unless a single run has more. Their files stay open until they are synced.
 const MAX_TURN_IMAGES: usize = 128;
-/// The maximum number of image bytes in a turn, unless a single run has more: syncing them must not delay Ctrl-C.
+/// The maximum number of image bytes in one batch, unless a single run has more: syncing them must not delay Ctrl-C.
 const MAX_TURN_BYTES: u64 = 32 * 1024 * 1024;
 
 /// The number of sessions that are read at once.
@@ -45,16 +45,16 @@ pub(crate) struct Intake<'a> {
     /// Its sessions.
     pub(super) sessions: HashMap<SessionId, KnownSession>,
     /// Every image in the workspace.
-    pub(super) known: HashMap<Hash, Place>,
+    pub(super) known: HashMap<Hash, RunPlace>,
     /// Every image in the workspace, by its pixels.
     pub(super) pixels: HashMap<Hash, Vec<ImagePlace>>,
-    pub(super) lineage: Lineage,
+    pub(super) lineage: KnownRuns,
     /// Images by the hashes that other tools compute, if any file refers to one by such a hash.
     digests: HashMap<InitHash, Hash>,
     /// The recipes of iterations that are decided but not acknowledged yet.
-    pub(super) unacknowledged: HashMap<Place, Recipe>,
+    pub(super) unacknowledged: HashMap<RunPlace, Recipe>,
     /// In a dry run, the first file of each iteration.
-    pub(super) planned_files: HashMap<Place, PathBuf>,
+    pub(super) planned_files: HashMap<RunPlace, PathBuf>,
     /// In a dry run, the number of sessions that would be created.
     pub(super) planned_sessions: usize,
     /// Files that could not be imported.
@@ -83,13 +83,13 @@ impl<'a> Intake<'a> {
             workspace,
             actor: actor.clone(),
             request: request.clone(),
-            // Count first: whatever arrives while the sessions are read is found in the next turn.
+            // Count first: whatever arrives while the sessions are read is found in the next batch.
             events: workspace.log.totals()?.events,
             counts: HashMap::new(),
             sessions: HashMap::new(),
             known: HashMap::new(),
             pixels: HashMap::new(),
-            lineage: Lineage::default(),
+            lineage: KnownRuns::default(),
             digests: HashMap::new(),
             unacknowledged: HashMap::new(),
             planned_files: HashMap::new(),
@@ -128,14 +128,14 @@ impl<'a> Intake<'a> {
         self.counts.insert(id, u32::try_from(count).unwrap_or(u32::MAX));
         for (index, state) in session.into_iter().flat_map(|session| session.iterations) {
             let Iteration { images, recipe, created_at, .. } = state.iteration;
-            let place = Place::Recorded(id.iteration(index));
+            let place = RunPlace::Recorded(id.iteration(index));
             for image in &images {
                 self.workspace.images.remember(image);
             }
             self.note(place, &images);
             let recipe = Recipe { parameters: serde_json::Map::new(), ..recipe };
-            let light = Light { recipe, ..Light::default() };
-            self.lineage.add(KnownRun::new(place, None, created_at, &light, &images), None);
+            let facts = ImageFacts { recipe, ..ImageFacts::default() };
+            self.lineage.add(KnownRun::new(place, None, created_at, &facts, &images), None);
         }
     }
 
@@ -146,8 +146,13 @@ impl<'a> Intake<'a> {
 
     /// Groups these images, records the new ones in chronological order, and calls `on_recorded` for each iteration.
     /// Ends early if the workspace cannot be written to or `stop` is set; the report says so.
-    pub(crate) fn bring_in(&mut self, found: &mut [Found], stop: &AtomicBool, on_recorded: impl FnMut(&NewIteration)) {
-        let notes = when::settle(found);
+    pub(crate) fn bring_in(
+        &mut self,
+        found: &mut [InspectedImage],
+        stop: &AtomicBool,
+        on_recorded: impl FnMut(&NewIteration),
+    ) {
+        let notes = times::assign_times(found);
         self.report.notes.extend(notes);
         let groups = runs::group(found, self.request.gap_seconds.map(Duration::from_secs));
         self.lineage.begin();
@@ -157,20 +162,20 @@ impl<'a> Intake<'a> {
 
     /// Hashes images as other tools do, but only if a file refers to one by such a hash: this takes as long as
     /// importing them.
-    fn digest(&mut self, found: &[Found], stop: &AtomicBool) {
-        let wanted = || found.iter().flat_map(|picture| &picture.light.evidence.init_hashes);
+    fn digest(&mut self, found: &[InspectedImage], stop: &AtomicBool) {
+        let wanted = || found.iter().flat_map(|picture| &picture.facts.evidence.init_hashes);
         let wants_file = wanted().any(|hash| matches!(hash, InitHash::FileSha256(_)));
         let wants_pixels = wanted().any(|hash| matches!(hash, InitHash::PixelsMd5(_)));
         if !wants_file && !wants_pixels {
             return;
         }
         let total = found.len() as u64;
-        let hash = |picture: &Found| {
+        let hash = |picture: &InspectedImage| {
             let file = if wants_file { images::file_sha256(&picture.path).ok() } else { None };
             let pixels = if wants_pixels { self.workspace.images.pixels_md5(&picture.path).ok() } else { None };
             (file.map(InitHash::FileSha256), pixels.map(InitHash::PixelsMd5))
         };
-        let hashed = ask_all(found, hash, |done| {
+        let hashed = map_on_all_cores(found, hash, |done| {
             self.workspace.report("hashing", done, total);
             !stop.load(Ordering::Relaxed)
         });
@@ -180,15 +185,15 @@ impl<'a> Intake<'a> {
     }
 
     /// Returns the image that a file refers to by hash, if it is in the workspace.
-    pub(super) fn hashed(&self, light: &Light) -> Option<(Place, String)> {
-        let hashes = light.evidence.init_hashes.iter().filter_map(|digest| self.digests.get(digest));
+    pub(super) fn hashed(&self, facts: &ImageFacts) -> Option<(RunPlace, String)> {
+        let hashes = facts.evidence.init_hashes.iter().filter_map(|digest| self.digests.get(digest));
         let place = hashes.filter_map(|hash| self.known.get(hash)).next()?;
-        Some((*place, "it holds the hash of the picture it was made from".to_owned()))
+        Some((*place, "its metadata contains the hash of the image it was made from".to_owned()))
     }
 
     fn carry_out(
         &mut self,
-        found: &[Found],
+        found: &[InspectedImage],
         groups: &[Group],
         stop: &AtomicBool,
         mut on_recorded: impl FnMut(&NewIteration),
@@ -210,14 +215,14 @@ impl<'a> Intake<'a> {
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
         let mut rest = order.as_slice();
         while let Some((runs, later)) =
-            rest.split_at_checked(turn_length(found, rest)).filter(|(runs, _)| !runs.is_empty())
+            rest.split_at_checked(batch_length(found, rest)).filter(|(runs, _)| !runs.is_empty())
         {
             rest = later;
             if stop.load(Ordering::Relaxed) {
                 self.report.interrupted = true;
                 break;
             }
-            if let Err(error) = self.take_turn(found, runs, &mut targets, stop, &mut on_recorded) {
+            if let Err(error) = self.record_batch(found, runs, &mut targets, stop, &mut on_recorded) {
                 self.report.stopped = Some(error);
             }
             if self.report.stopped.is_some() || self.report.interrupted {
@@ -231,25 +236,26 @@ impl<'a> Intake<'a> {
     }
 
     /// Stores the images of these runs, and records the runs. An error ends the whole import.
-    fn take_turn<'f>(
+    fn record_batch<'f>(
         &mut self,
-        found: &'f [Found],
+        found: &'f [InspectedImage],
         runs: &[(PlannedGroup<'f>, &'f Run)],
         targets: &mut Targets,
         stop: &AtomicBool,
         on_recorded: &mut impl FnMut(&NewIteration),
     ) -> Result<(), Arc<Error>> {
-        let _turn = match runs.iter().map(|(_, run)| run.at).min() {
-            Some(from) if !self.request.dry_run => Some(self.turn(from.min(self.workspace.now()))?),
+        let _lock = match runs.iter().map(|(_, run)| run.at).min() {
+            Some(from) if !self.request.dry_run => Some(self.lock(from.min(self.workspace.now()))?),
             _ => None,
         };
         let pictures = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied());
-        let pictures: Vec<&Found> = pictures.filter_map(|number| found.get(number)).collect();
-        let (old, new): (Vec<&Found>, Vec<&Found>) = pictures.into_iter().partition(|picture| self.knows(picture.hash));
+        let pictures: Vec<&InspectedImage> = pictures.filter_map(|number| found.get(number)).collect();
+        let (old, new): (Vec<&InspectedImage>, Vec<&InspectedImage>) =
+            pictures.into_iter().partition(|picture| self.knows(picture.hash));
         self.restore_all(&old, stop)?;
         let kept = self.keep_all(&new, stop);
         let mut uncommitted = Uncommitted::default();
-        self.lineage.settle();
+        self.lineage.commit();
         let mut next = 0;
         while let Some((planned, run)) = runs.get(next) {
             let mut pictures = run.pictures.iter().filter_map(|number| found.get(*number));
@@ -279,8 +285,12 @@ impl<'a> Intake<'a> {
     }
 
     /// Stores images together, or fewer of them if stopped.
-    fn keep_all(&self, pictures: &[&Found], stop: &AtomicBool) -> HashMap<Hash, Result<ImageRef, StoreFailure>> {
-        let written = ask_all(pictures, |picture| self.keep(picture), |_| !stop.load(Ordering::Relaxed));
+    fn keep_all(
+        &self,
+        pictures: &[&InspectedImage],
+        stop: &AtomicBool,
+    ) -> HashMap<Hash, Result<ImageRef, StoreFailure>> {
+        let written = map_on_all_cores(pictures, |picture| self.keep(picture), |_| !stop.load(Ordering::Relaxed));
         let (mut kept, mut unsynced, mut sources) = (HashMap::new(), Vec::new(), Vec::new());
         for (picture, written) in pictures.iter().zip(written) {
             match written {
@@ -299,8 +309,8 @@ impl<'a> Intake<'a> {
     }
 
     /// Restores missing or damaged originals of recorded images from these files.
-    fn restore_all(&mut self, pictures: &[&Found], stop: &AtomicBool) -> Result<(), Arc<Error>> {
-        let restored = ask_all(pictures, |picture| self.restore(picture), |_| !stop.load(Ordering::Relaxed));
+    fn restore_all(&mut self, pictures: &[&InspectedImage], stop: &AtomicBool) -> Result<(), Arc<Error>> {
+        let restored = map_on_all_cores(pictures, |picture| self.restore(picture), |_| !stop.load(Ordering::Relaxed));
         for (picture, restored) in pictures.iter().zip(restored) {
             match restored {
                 Ok(restored) => self.report.restored += u64::from(restored),
@@ -320,7 +330,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Lets a group continue in the session that contains some of its images, if that session accepts more.
-    fn go_on(&self, found: &[Found], planned: PlannedGroup<'_>, targets: &mut Targets) -> Result<(), Error> {
+    fn go_on(&self, found: &[InspectedImage], planned: PlannedGroup<'_>, targets: &mut Targets) -> Result<(), Error> {
         let runs = planned.group.runs.iter();
         for picture in runs.flat_map(|run| &run.pictures).filter_map(|number| found.get(*number)) {
             if let Some((session, next_index)) = self.may_add_beside(picture.hash, planned.root)? {
@@ -333,7 +343,7 @@ impl<'a> Intake<'a> {
 
     /// Returns the session of an image and its next index, if an import of this root may add to it.
     pub(super) fn may_add_beside(&self, image: Hash, root: &RootKey) -> Result<Option<(SessionId, u32)>, Error> {
-        let Some(Place::Recorded(IterationId { session, .. })) = self.known.get(&image) else { return Ok(None) };
+        let Some(RunPlace::Recorded(IterationId { session, .. })) = self.known.get(&image) else { return Ok(None) };
         let project = self.request.project.as_deref();
         if !self.sessions.get(session).is_some_and(|known| known.takes(root, project)) {
             return Ok(None);
@@ -343,7 +353,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Stores an image, or only examines it in a dry run.
-    fn keep(&self, picture: &Found) -> Result<UnsyncedImage, StoreFailure> {
+    fn keep(&self, picture: &InspectedImage) -> Result<UnsyncedImage, StoreFailure> {
         let images = &self.workspace.images;
         let path = picture.path.as_path();
         if self.request.link && path.to_str().is_none() {
@@ -366,7 +376,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Indexes the images of an iteration.
-    pub(super) fn note(&mut self, place: Place, images: &[ImageRef]) {
+    pub(super) fn note(&mut self, place: RunPlace, images: &[ImageRef]) {
         for (number, image) in (0..).zip(images) {
             self.known.insert(image.hash, place);
             if let Some(pixels) = image.pixels {
@@ -376,7 +386,7 @@ impl<'a> Intake<'a> {
     }
 
     /// Undoes the last [`note`](Intake::note) of these images, which were unknown before it.
-    pub(super) fn forget(&mut self, place: Place, images: &[ImageRef]) {
+    pub(super) fn forget(&mut self, place: RunPlace, images: &[ImageRef]) {
         for image in images {
             self.known.remove(&image.hash);
             if let Some(pixels) = image.pixels
@@ -391,8 +401,8 @@ impl<'a> Intake<'a> {
     }
 }
 
-/// Returns how many of these runs make up the next turn.
-fn turn_length(found: &[Found], runs: &[(PlannedGroup<'_>, &Run)]) -> usize {
+/// Returns how many of these runs make up the next batch.
+fn batch_length(found: &[InspectedImage], runs: &[(PlannedGroup<'_>, &Run)]) -> usize {
     let (mut images, mut bytes) = (0, 0);
     let fits = |(_, run): &&(PlannedGroup<'_>, &Run)| {
         images += run.pictures.len();
@@ -412,9 +422,9 @@ pub(super) enum StoreFailure {
 }
 
 /// Describes an image without storing it.
-fn seen(images: &images::Images, picture: &Found) -> ImageRef {
+fn seen(images: &images::Images, picture: &InspectedImage) -> ImageRef {
     let seen = images.see_file(&picture.path).ok();
-    let size = seen.map(|seen| (seen.width, seen.height)).or(picture.light.size);
+    let size = seen.map(|seen| (seen.width, seen.height)).or(picture.facts.size);
     ImageRef {
         hash: picture.hash,
         bytes: 0,

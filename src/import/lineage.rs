@@ -14,8 +14,8 @@ use std::fmt;
 
 use crate::model::{Hash, ImageRef, IterationId, PerceptualHash, Recipe, Timestamp};
 
+use super::inspect::ImageFacts;
 use super::likeness::{is_generic, likeness, multiple};
-use super::look::Light;
 
 /// The share of common tags above which two prompts belong to the same line.
 const SIMILAR: f64 = 0.5;
@@ -26,7 +26,7 @@ const RELATED: f64 = 0.2;
 
 /// The place where a run is or will be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Place {
+pub(super) enum RunPlace {
     /// Recorded.
     Recorded(IterationId),
     /// Planned in a dry run: the number of the session in the plan, and the index there.
@@ -37,7 +37,7 @@ pub(super) enum Place {
 #[derive(Clone, Debug)]
 pub(super) struct KnownRun {
     /// Where it is.
-    pub(super) place: Place,
+    pub(super) place: RunPlace,
     /// Its session in the plan, if it belongs to this import.
     pub(super) group: Option<usize>,
     /// When it was made.
@@ -64,9 +64,9 @@ pub(super) struct ImageTraits {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Origin {
     /// The parent, and the evidence.
-    pub(super) parent: Option<(Place, String)>,
+    pub(super) parent: Option<(RunPlace, String)>,
     /// The likely parent, and the evidence, if there is no parent.
-    pub(super) likely: Option<(Place, String)>,
+    pub(super) likely: Option<(RunPlace, String)>,
     /// The line of its session, from 0.
     pub(super) line: usize,
     /// The preceding run in its line, as an index into all runs.
@@ -75,16 +75,16 @@ pub(super) struct Origin {
 
 /// All known runs, and the lines of the sessions in the plan.
 #[derive(Default)]
-pub(super) struct Lineage {
+pub(super) struct KnownRuns {
     made: Vec<KnownRun>,
-    by_place: HashMap<Place, usize>,
+    by_place: HashMap<RunPlace, usize>,
     by_name: HashMap<String, Vec<usize>>,
     by_seed: HashMap<u64, Vec<usize>>,
     by_group: HashMap<usize, Vec<usize>>,
     /// The runs of each line, for every session in the plan.
     lines: HashMap<usize, Vec<Vec<usize>>>,
-    /// Changes since the last [`settle`](Lineage::settle), which can still be undone.
-    unsettled: Vec<LineageChange>,
+    /// Changes since the last [`commit`](KnownRuns::commit), which can still be undone.
+    undo_log: Vec<LineageChange>,
 }
 
 /// A change that can be undone.
@@ -110,39 +110,39 @@ impl ImageTraits {
 impl KnownRun {
     /// Creates a run with these images.
     pub(super) fn new(
-        place: Place,
+        place: RunPlace,
         group: Option<usize>,
         at: Timestamp,
-        light: &Light,
+        facts: &ImageFacts,
         images: &[ImageRef],
     ) -> KnownRun {
         KnownRun {
             place,
             group,
             at,
-            recipe: light.recipe.clone(),
-            workflow: light.workflow,
-            from_image: light.evidence.from_image,
+            recipe: facts.recipe.clone(),
+            workflow: facts.workflow,
+            from_image: facts.evidence.from_image,
             traits: images.iter().map(ImageTraits::of).collect(),
         }
     }
 }
 
-impl Lineage {
+impl KnownRuns {
     /// Returns the origin of a new run with these images in this session of the plan.
-    pub(super) fn origin(&self, group: usize, at: Timestamp, light: &Light, images: &[ImageRef]) -> Origin {
+    pub(super) fn origin(&self, group: usize, at: Timestamp, facts: &ImageFacts, images: &[ImageRef]) -> Origin {
         let traits: Vec<ImageTraits> = images.iter().map(ImageTraits::of).collect();
-        let (line, before) = self.line(group, light);
+        let (line, before) = self.line(group, facts);
         let mut origin = Origin { line, before, ..Origin::default() };
         let place = |number: usize| self.made.get(number).map(|made| made.place);
-        let named = self.named(at, light, &traits);
+        let named = self.named(at, facts, &traits);
         let strong = named.as_ref().filter(|(_, _, sure)| *sure).map(|(number, reason, _)| (*number, reason.clone()));
-        let strong = strong.or_else(|| self.enlarged(at, light, &traits)).or_else(|| self.followed(before, light));
+        let strong = strong.or_else(|| self.enlarged(at, facts, &traits)).or_else(|| self.followed(before, facts));
         if let Some((number, reason)) = strong {
             origin.parent = place(number).map(|place| (place, reason));
             return origin;
         }
-        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, light, &traits));
+        let weak = named.map(|(number, reason, _)| (number, reason)).or_else(|| self.alike(group, facts, &traits));
         origin.likely = weak.and_then(|(number, reason)| Some((place(number)?, reason)));
         origin
     }
@@ -151,23 +151,23 @@ impl Lineage {
     pub(super) fn begin(&mut self) {
         self.by_group.clear();
         self.lines.clear();
-        self.settle();
+        self.commit();
     }
 
-    /// Returns a mark for [`undo_to`](Lineage::undo_to), valid until the next [`settle`](Lineage::settle).
+    /// Returns a mark for [`undo_to`](KnownRuns::undo_to), valid until the next [`commit`](KnownRuns::commit).
     pub(super) fn mark(&self) -> usize {
-        self.unsettled.len()
+        self.undo_log.len()
     }
 
     /// Makes all changes so far permanent.
-    pub(super) fn settle(&mut self) {
-        self.unsettled.clear();
+    pub(super) fn commit(&mut self) {
+        self.undo_log.clear();
     }
 
     /// Undoes all changes since a mark.
     pub(super) fn undo_to(&mut self, mark: usize) {
-        while self.unsettled.len() > mark
-            && let Some(change) = self.unsettled.pop()
+        while self.undo_log.len() > mark
+            && let Some(change) = self.undo_log.pop()
         {
             match change {
                 LineageChange::Added { line } => {
@@ -192,7 +192,7 @@ impl Lineage {
     }
 
     /// Updates the place of a run that was recorded elsewhere than expected.
-    pub(super) fn relocate(&mut self, from: Place, to: Place) {
+    pub(super) fn relocate(&mut self, from: RunPlace, to: RunPlace) {
         let Some(number) = self.by_place.remove(&from) else { return };
         if let Some(made) = self.made.get_mut(number) {
             made.place = to;
@@ -211,13 +211,13 @@ impl Lineage {
     }
 
     /// Adds a known run to a session of the plan, at the end of a line.
-    pub(super) fn adopt(&mut self, place: Place, group: usize, light: &Light, line: usize) {
+    pub(super) fn adopt(&mut self, place: RunPlace, group: usize, facts: &ImageFacts, line: usize) {
         let Some(number) = self.by_place.get(&place).copied() else { return };
         let Some(made) = self.made.get_mut(number) else { return };
         let (workflow, from_image) = (made.workflow, made.from_image);
-        (made.workflow, made.from_image) = (light.workflow, light.evidence.from_image);
+        (made.workflow, made.from_image) = (facts.workflow, facts.evidence.from_image);
         let line = self.continued(number, group, Some(line));
-        self.unsettled.push(LineageChange::Adopted { number, line: (group, line), workflow, from_image });
+        self.undo_log.push(LineageChange::Adopted { number, line: (group, line), workflow, from_image });
     }
 
     /// Appends a run to a line, or to a new one, and returns the line.
@@ -251,24 +251,24 @@ impl Lineage {
         let line = made.group.map(|group| (group, self.continued(number, group, line)));
         self.by_place.insert(made.place, number);
         self.made.push(made);
-        self.unsettled.push(LineageChange::Added { line });
+        self.undo_log.push(LineageChange::Added { line });
     }
 
     /// Returns the size of the first image of a run.
-    pub(super) fn size(&self, place: Place) -> Option<(u32, u32)> {
+    pub(super) fn size(&self, place: RunPlace) -> Option<(u32, u32)> {
         self.made.get(*self.by_place.get(&place)?)?.traits.first()?.size
     }
 
     /// Returns the line that a run continues and the preceding run there. The last run of a line is preferred if it has
     /// the same or a similar prompt or the same workflow; otherwise an earlier run is used, since people go back. If
     /// nothing matches, returns a new line.
-    fn line(&self, group: usize, light: &Light) -> (usize, Option<usize>) {
+    fn line(&self, group: usize, facts: &ImageFacts) -> (usize, Option<usize>) {
         let none = Vec::new();
         let lines = self.lines.get(&group).unwrap_or(&none);
         let like = |(line, number): (usize, usize)| {
             let made = self.made.get(number)?;
-            let likeness = likeness(&made.recipe, &light.recipe);
-            let workflow = light.workflow.is_some() && light.workflow == made.workflow;
+            let likeness = likeness(&made.recipe, &facts.recipe);
+            let workflow = facts.workflow.is_some() && facts.workflow == made.workflow;
             // In a tie, prefer the later run.
             (likeness >= SIMILAR || workflow).then_some(((likeness * 1000.0).round(), number, line))
         };
@@ -286,9 +286,9 @@ impl Lineage {
     }
 
     /// Returns the image that the file names. It is certain if the two look alike or have the same size.
-    fn named(&self, at: Timestamp, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String, bool)> {
+    fn named(&self, at: Timestamp, facts: &ImageFacts, traits: &[ImageTraits]) -> Option<(usize, String, bool)> {
         let mut unsure = None;
-        for name in &light.evidence.image_names {
+        for name in &facts.evidence.image_names {
             let numbers = self.by_name.get(&name.to_lowercase()).into_iter().flatten().rev();
             let earlier: Vec<&usize> = numbers.filter(|number| self.is_before(**number, at)).collect();
             for number in &earlier {
@@ -304,15 +304,15 @@ impl Lineage {
                 }
             }
             if let [only] = earlier.as_slice() {
-                unsure = Some((**only, format!("it was made from a picture called {name:?}"), false));
+                unsure = Some((**only, format!("it was made from an image named {name:?}"), false));
             }
         }
         unsure
     }
 
     /// Returns the run that has the same image at a smaller size.
-    fn enlarged(&self, at: Timestamp, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String)> {
-        let seed = light.recipe.seed?;
+    fn enlarged(&self, at: Timestamp, facts: &ImageFacts, traits: &[ImageTraits]) -> Option<(usize, String)> {
+        let seed = facts.recipe.seed?;
         let numbers = self.by_seed.get(&seed.0).into_iter().flatten().rev();
         numbers.filter(|number| self.is_before(**number, at)).find_map(|number| {
             let made = self.made.get(*number)?;
@@ -320,31 +320,31 @@ impl Lineage {
                 .traits
                 .iter()
                 .any(|their| traits.iter().any(|ours| near(ours, their) && multiple(their.size, ours.size).is_some()));
-            (made.recipe.prompt == light.recipe.prompt && alike)
+            (made.recipe.prompt == facts.recipe.prompt && alike)
                 .then(|| (*number, "the same prompt and seed at a larger size, and they look alike".to_owned()))
         })
     }
 
     /// Returns the preceding run in the line, if it counts as strong evidence.
-    fn followed(&self, before: Option<usize>, light: &Light) -> Option<(usize, String)> {
+    fn followed(&self, before: Option<usize>, facts: &ImageFacts) -> Option<(usize, String)> {
         let number = before?;
         let made = self.made.get(number)?;
-        let likeness = likeness(&made.recipe, &light.recipe);
-        if likeness < SIMILAR || made.from_image != light.evidence.from_image {
+        let likeness = likeness(&made.recipe, &facts.recipe);
+        if likeness < SIMILAR || made.from_image != facts.evidence.from_image {
             return None;
         }
-        let what = if made.recipe.prompt == light.recipe.prompt { "the same prompt" } else { "a similar prompt" };
+        let what = if made.recipe.prompt == facts.recipe.prompt { "the same prompt" } else { "a similar prompt" };
         Some((number, format!("it comes next in the session and has {what}")))
     }
 
     /// Returns the run of the same session that looks most similar. Similarity says little about images made from
     /// different prompts alone.
-    fn alike(&self, group: usize, light: &Light, traits: &[ImageTraits]) -> Option<(usize, String)> {
+    fn alike(&self, group: usize, facts: &ImageFacts, traits: &[ImageTraits]) -> Option<(usize, String)> {
         let numbers = self.by_group.get(&group).into_iter().flatten().rev().take(MAX_COMPARED);
         let related = |number: &usize| {
             let Some(made) = self.made.get(*number) else { return false };
-            let silent = light.recipe.prompt.trim().is_empty() || made.recipe.prompt.trim().is_empty();
-            silent || light.evidence.from_image || likeness(&made.recipe, &light.recipe) >= RELATED
+            let silent = facts.recipe.prompt.trim().is_empty() || made.recipe.prompt.trim().is_empty();
+            silent || facts.evidence.from_image || likeness(&made.recipe, &facts.recipe) >= RELATED
         };
         let nearest = numbers.filter(|number| related(number)).filter_map(|number| {
             let distances = self.traits(*number).iter().flat_map(|their| {
@@ -365,11 +365,11 @@ impl Lineage {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for RunPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Recorded(id) => id.fmt(f),
-            Place::Planned(session, index) => write!(f, "new-{}#{index}", session + 1),
+            RunPlace::Recorded(id) => id.fmt(f),
+            RunPlace::Planned(session, index) => write!(f, "new-{}#{index}", session + 1),
         }
     }
 }
@@ -390,9 +390,9 @@ mod tests {
         Timestamp::from_millis(1_700_000_000_000 + seconds * 1000).unwrap()
     }
 
-    fn light(prompt: &str, seed: u64) -> Light {
+    fn facts(prompt: &str, seed: u64) -> ImageFacts {
         let recipe = Recipe { prompt: prompt.to_owned(), seed: Some(Seed(seed)), ..Recipe::default() };
-        Light { recipe, ..Light::default() }
+        ImageFacts { recipe, ..ImageFacts::default() }
     }
 
     fn image(name: &str, side: u32, perceptual_hash: u128) -> ImageRef {
@@ -406,142 +406,142 @@ mod tests {
     const FAR: u128 = u128::MAX >> 1;
 
     /// Creates a lineage with these runs in session 0, one second apart.
-    fn lineage(runs: &[(&Light, &[ImageRef])]) -> Lineage {
-        let mut lineage = Lineage::default();
-        for (number, (light, images)) in (0..).zip(runs) {
-            let origin = lineage.origin(0, at(number), light, images);
-            let place = Place::Planned(0, u32::try_from(number).unwrap());
-            lineage.add(KnownRun::new(place, Some(0), at(number), light, images), Some(origin.line));
+    fn lineage(runs: &[(&ImageFacts, &[ImageRef])]) -> KnownRuns {
+        let mut lineage = KnownRuns::default();
+        for (number, (facts, images)) in (0..).zip(runs) {
+            let origin = lineage.origin(0, at(number), facts, images);
+            let place = RunPlace::Planned(0, u32::try_from(number).unwrap());
+            lineage.add(KnownRun::new(place, Some(0), at(number), facts, images), Some(origin.line));
         }
         lineage
     }
 
-    fn said(origin: Option<(Place, String)>) -> String {
+    fn text(origin: Option<(RunPlace, String)>) -> String {
         origin.map_or_else(|| "none".to_owned(), |(place, reason)| format!("{place}: {reason}"))
     }
 
     #[test]
     fn a_reroll_follows_and_a_new_idea_does_not() {
-        let first = light("a red fox, snow, dusk, 85mm", 1);
+        let first = facts("a red fox, snow, dusk, 85mm", 1);
         let lineage = lineage(&[(&first, &[image("a.png", 512, 0xff)])]);
-        let of = |light: &Light| lineage.origin(0, at(10), light, &[image("b.png", 512, FAR)]);
+        let of = |facts: &ImageFacts| lineage.origin(0, at(10), facts, &[image("b.png", 512, FAR)]);
         assert_eq!(
-            said(of(&light("a red fox, snow, dusk, 85mm", 2)).parent),
+            text(of(&facts("a red fox, snow, dusk, 85mm", 2)).parent),
             "new-1#0: it comes next in the session and has the same prompt"
         );
         assert_eq!(
-            said(of(&light("a red fox, snow, dawn, 85mm", 2)).parent),
+            text(of(&facts("a red fox, snow, dawn, 85mm", 2)).parent),
             "new-1#0: it comes next in the session and has a similar prompt"
         );
-        let other = of(&light("portrait of an old sailor, oil painting", 3));
+        let other = of(&facts("portrait of an old sailor, oil painting", 3));
         assert_eq!((other.parent, other.likely, other.line), (None, None, 1));
-        let unknown = of(&light("", 4));
+        let unknown = of(&facts("", 4));
         assert_eq!((unknown.parent, unknown.line), (None, 1), "no prompt is like no prompt");
     }
 
     #[test]
-    fn lines_go_on_beside_each_other() {
-        let (fox, sailor) = (light("a red fox, snow", 1), light("an old sailor, oil", 2));
+    fn parallel_lines_are_kept_apart() {
+        let (fox, sailor) = (facts("a red fox, snow", 1), facts("an old sailor, oil", 2));
         let lineage = lineage(&[
             (&fox, &[image("a.png", 512, 1)]),
             (&sailor, &[image("b.png", 512, FAR)]),
             (&fox, &[image("c.png", 512, 3)]),
         ]);
-        let origin = lineage.origin(0, at(10), &light("an old sailor, oil", 9), &[image("d.png", 512, FAR << 1)]);
+        let origin = lineage.origin(0, at(10), &facts("an old sailor, oil", 9), &[image("d.png", 512, FAR << 1)]);
         assert_eq!(
-            (origin.line, said(origin.parent)),
+            (origin.line, text(origin.parent)),
             (1, "new-1#1: it comes next in the session and has the same prompt".to_owned())
         );
-        let elsewhere = lineage.origin(1, at(10), &light("an old sailor, oil", 9), &[]);
+        let elsewhere = lineage.origin(1, at(10), &facts("an old sailor, oil", 9), &[]);
         assert_eq!(elsewhere.parent, None, "another session has lines of its own");
     }
 
     #[test]
-    fn a_named_picture_is_the_parent_when_something_else_says_so_too() {
-        let first = light("a fox", 1);
+    fn a_named_image_is_the_parent_if_other_evidence_agrees() {
+        let first = facts("a fox", 1);
         let lineage = lineage(&[(&first, &[image("fox-final.png", 512, 0xff)])]);
-        let mut from = light("watercolour, boats in a harbour", 2);
+        let mut from = facts("watercolour, boats in a harbour", 2);
         let names = ["Fox-final.png".to_owned()];
         from.evidence = Evidence { image_names: names.to_vec(), from_image: true, ..Evidence::default() };
         let of = |image: ImageRef| lineage.origin(0, at(10), &from, &[image]);
-        assert!(said(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
-        assert!(said(of(image("x.png", 512, FAR)).parent).ends_with("and has its size"));
+        assert!(text(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
+        assert!(text(of(image("x.png", 512, FAR)).parent).ends_with("and has its size"));
         let unsure = of(image("x.png", 768, FAR));
         assert_eq!(unsure.parent, None);
-        assert!(said(unsure.likely).contains("a picture called"));
+        assert!(text(unsure.likely).contains("an image named"));
         let before = lineage.origin(0, at(-10), &from, &[image("x.png", 512, 0xff)]);
         assert_eq!(before.parent, None, "nothing comes from what was made later");
     }
 
     #[test]
     fn a_generic_name_and_the_same_size_are_not_enough() {
-        let first = light("a fox", 1);
+        let first = facts("a fox", 1);
         let lineage = lineage(&[(&first, &[image("ComfyUI_00001_.png", 512, 0xff)])]);
-        let mut from = light("watercolour, boats in a harbour", 2);
+        let mut from = facts("watercolour, boats in a harbour", 2);
         let names = ["ComfyUI_00001_.png".to_owned()];
         from.evidence = Evidence { image_names: names.to_vec(), from_image: true, ..Evidence::default() };
         let of = |image: ImageRef| lineage.origin(0, at(10), &from, &[image]);
-        assert!(said(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
+        assert!(text(of(image("x.png", 768, 0xfe)).parent).ends_with("and looks like it"));
         let unsure = of(image("x.png", 512, FAR));
         assert_eq!(unsure.parent, None, "every folder has a ComfyUI_00001_.png of that size");
-        assert!(said(unsure.likely).contains("a picture called"));
+        assert!(text(unsure.likely).contains("an image named"));
     }
 
     #[test]
     fn going_back_to_an_earlier_model_finds_its_run() {
         let with_model = |prompt: &str, seed, model: &str| {
-            let mut light = light(prompt, seed);
-            light.recipe.model = Some(model.to_owned());
-            light
+            let mut facts = facts(prompt, seed);
+            facts.recipe.model = Some(model.to_owned());
+            facts
         };
         let runs = [with_model("a knight, armor", 1, "dreamshaper"), with_model("a knight, armor", 2, "rev")];
         let lineage = lineage(&[(&runs[0], &[]), (&runs[1], &[])]);
         let origin = lineage.origin(0, at(10), &with_model("a knight, armor, gold", 3, "dreamshaper"), &[]);
-        assert_eq!(said(origin.parent), "new-1#0: it comes next in the session and has a similar prompt");
+        assert_eq!(text(origin.parent), "new-1#0: it comes next in the session and has a similar prompt");
     }
 
     #[test]
-    fn looking_alike_says_nothing_of_other_words() {
-        let lineage = lineage(&[(&light("a red cat, sofa", 1), &[image("a.png", 512, 0xff00)])]);
-        let origin = lineage.origin(0, at(10), &light("a lighthouse, storm", 2), &[image("b.png", 512, 0xff01)]);
+    fn similarity_is_ignored_if_the_prompts_differ() {
+        let lineage = lineage(&[(&facts("a red cat, sofa", 1), &[image("a.png", 512, 0xff00)])]);
+        let origin = lineage.origin(0, at(10), &facts("a lighthouse, storm", 2), &[image("b.png", 512, 0xff01)]);
         assert_eq!((origin.parent, origin.likely), (None, None));
     }
 
     #[test]
-    fn an_upscale_is_known_by_seed_size_and_looks() {
-        let lineage = lineage(&[(&light("a fox", 7), &[image("a.png", 512, 0xff)])]);
+    fn an_upscale_is_recognised_by_seed_size_and_similarity() {
+        let lineage = lineage(&[(&facts("a fox", 7), &[image("a.png", 512, 0xff)])]);
         let of = |seed, side, perceptual_hash| {
-            lineage.origin(1, at(10), &light("a fox", seed), &[image("b.png", side, perceptual_hash)])
+            lineage.origin(1, at(10), &facts("a fox", seed), &[image("b.png", side, perceptual_hash)])
         };
-        assert!(said(of(7, 1024, 0xfd).parent).contains("larger size"));
+        assert!(text(of(7, 1024, 0xfd).parent).contains("larger size"));
         assert_eq!(of(8, 1024, 0xfd).parent, None, "another seed");
         assert_eq!(of(7, 512, 0xfd).parent, None, "the same size");
         assert_eq!(of(7, 1024, FAR).parent, None, "another picture");
     }
 
     #[test]
-    fn what_is_taken_back_leaves_no_trace() {
-        let (fox, sailor) = (light("a red fox, snow", 1), light("an old sailor, oil", 2));
+    fn undoing_restores_the_previous_state() {
+        let (fox, sailor) = (facts("a red fox, snow", 1), facts("an old sailor, oil", 2));
         let mut lineage = lineage(&[(&fox, &[image("a.png", 512, 1)])]);
-        let next = |lineage: &Lineage, light: &Light| {
-            let origin = lineage.origin(0, at(10), light, &[image("c.png", 512, FAR)]);
-            (origin.line, said(origin.parent))
+        let next = |lineage: &KnownRuns, facts: &ImageFacts| {
+            let origin = lineage.origin(0, at(10), facts, &[image("c.png", 512, FAR)]);
+            (origin.line, text(origin.parent))
         };
         let before = (next(&lineage, &fox), next(&lineage, &sailor));
-        lineage.settle();
+        lineage.commit();
         let mark = lineage.mark();
-        for (number, light) in (1..).zip([&sailor, &fox, &sailor]) {
-            let origin = lineage.origin(0, at(number), light, &[]);
+        for (number, facts) in (1..).zip([&sailor, &fox, &sailor]) {
+            let origin = lineage.origin(0, at(number), facts, &[]);
             let made = KnownRun::new(
-                Place::Planned(0, u32::try_from(number).unwrap()),
+                RunPlace::Planned(0, u32::try_from(number).unwrap()),
                 Some(0),
                 at(number),
-                light,
+                facts,
                 &[image("b.png", 512, 3)],
             );
             lineage.add(made, Some(origin.line));
         }
-        lineage.adopt(Place::Planned(0, 0), 0, &sailor, 1);
+        lineage.adopt(RunPlace::Planned(0, 0), 0, &sailor, 1);
         assert_ne!((next(&lineage, &fox), next(&lineage, &sailor)), before);
         lineage.undo_to(mark);
         assert_eq!((next(&lineage, &fox), next(&lineage, &sailor)), before);
@@ -550,12 +550,12 @@ mod tests {
     }
 
     #[test]
-    fn looking_alike_is_only_likely() {
-        let lineage = lineage(&[(&light("a fox", 1), &[image("a.png", 512, 0xff00)])]);
-        let origin = lineage.origin(0, at(10), &light("", 2), &[image("b.png", 512, 0xff01)]);
+    fn similarity_alone_makes_a_likely_parent() {
+        let lineage = lineage(&[(&facts("a fox", 1), &[image("a.png", 512, 0xff00)])]);
+        let origin = lineage.origin(0, at(10), &facts("", 2), &[image("b.png", 512, 0xff01)]);
         assert_eq!(origin.parent, None);
-        assert_eq!(said(origin.likely), "new-1#0: they look alike: 1 of 128 bits differ");
-        let flat = lineage.origin(0, at(10), &light("", 2), &[image("b.png", 512, 0)]);
+        assert_eq!(text(origin.likely), "new-1#0: they look alike: 1 of 128 bits differ");
+        let flat = lineage.origin(0, at(10), &facts("", 2), &[image("b.png", 512, 0)]);
         assert_eq!(flat.likely, None, "one colour looks like any other");
     }
 }

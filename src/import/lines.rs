@@ -11,11 +11,10 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::export::{BundleFiles, EventLine, Part, Piece, VERSION, apply};
+use crate::export::{BundleFiles, BundlePart, EventLine, Piece, VERSION, apply};
 use crate::images::MAX_IMAGE_BYTES;
 use crate::model::{Event, Hash, SessionId};
 use crate::store::{self, Detail};
@@ -35,7 +34,7 @@ pub struct ImportOptions {
 }
 
 /// The outcome of importing an export.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportReport {
     /// Present and true if nothing was written.
@@ -62,7 +61,7 @@ pub struct ImportReport {
 }
 
 /// A session that was given a new id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Renumbered {
     /// Its id where it comes from.
@@ -72,7 +71,7 @@ pub struct Renumbered {
 }
 
 /// Something that could not be taken in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportProblem {
     /// The line of the file, from 1; of a bundle, the line of the session's file.
@@ -92,7 +91,7 @@ impl Workspace {
     pub fn import_lines(&self, input: &mut dyn BufRead, options: &ImportOptions) -> Result<ImportReport, Error> {
         let mut import = Import::new(self, options);
         import.read(input, None)?;
-        import.settle()?;
+        import.append_collected()?;
         if import.understood == 0 {
             return Err(Error::InvalidInput {
                 problem: "this is neither an image, a folder, a bundle nor a Retake export".to_owned(),
@@ -104,10 +103,9 @@ impl Workspace {
 
     /// Takes in an audit bundle; `None` if the file is something else.
     pub fn import_bundle(&self, path: &Path, options: &ImportOptions) -> Result<Option<ImportReport>, Error> {
-        let unread = |source| Error::InvalidPath {
+        let unread = |source| Error::InvalidBundle {
             path: path.to_owned(),
             problem: "cannot read the bundle",
-            hint: "pass a file that `retake export --bundle` wrote",
             source: Some(source),
         };
         let Some(bundle) = BundleFiles::open(path).map_err(unread)? else { return Ok(None) };
@@ -118,22 +116,22 @@ impl Workspace {
         for part in bundle.parts() {
             let (part, size, mut content) = part.map_err(unread)?;
             match part {
-                Part::Session(id) => import.read(&mut BufReader::new(content), Some(id))?,
+                BundlePart::Session(id) => import.read(&mut BufReader::new(content), Some(id))?,
                 _ if size > MAX_IMAGE_BYTES => import.problem(0, format!("{part:?} is too large")),
-                Part::Text(hash) => {
+                BundlePart::Text(hash) => {
                     let mut text = String::new();
                     let read = content.read_to_string(&mut text).map(|_| ());
                     read.map_err(unread)?;
                     import.text(0, hash, &text)?;
                 }
-                Part::Image(hash) => {
+                BundlePart::Image(hash) => {
                     let mut bytes = Vec::new();
                     content.read_to_end(&mut bytes).map_err(unread)?;
                     import.image(0, hash, Some(bytes))?;
                 }
             }
         }
-        import.settle()?;
+        import.append_collected()?;
         Ok(Some(import.report))
     }
 }
@@ -154,7 +152,7 @@ const MAX_PROBLEMS: usize = 1000;
 /// The parts of a line that import needs; `export` writes the rest for people.
 #[derive(Deserialize)]
 #[serde(tag = "type", rename_all = "camelCase")]
-enum Line<'a> {
+enum ExportLine<'a> {
     #[serde(rename = "retake-export")]
     Header { version: u32 },
     Text {
@@ -224,7 +222,7 @@ impl<'a> Import<'a> {
                 Ok(LineRead::Whole) if line.trim_ascii().is_empty() => {}
                 Ok(LineRead::Whole) => self.line(number, &line, of)?,
                 Err(error) => {
-                    self.problem(number, format!("cannot read on: {error}"));
+                    self.problem(number, format!("cannot read further: {error}"));
                     break;
                 }
             }
@@ -237,17 +235,17 @@ impl<'a> Import<'a> {
     }
 
     /// Appends the remaining records. With `renumber`, clashes are only known at this point.
-    fn settle(&mut self) -> Result<(), Error> {
+    fn append_collected(&mut self) -> Result<(), Error> {
         let collected = std::mem::take(&mut self.collected);
         if self.options.renumber {
-            return renumber::settle(self, collected);
+            return renumber::append_collected(self, collected);
         }
         collected.into_iter().try_for_each(|session| self.flush(&session))
     }
 
     fn line(&mut self, number: u64, line: &[u8], of: Option<SessionId>) -> Result<(), Error> {
         let bytes = line;
-        let line: Line<'_> = match serde_json::from_slice(bytes) {
+        let line: ExportLine<'_> = match serde_json::from_slice(bytes) {
             Ok(line) => line,
             Err(error) => {
                 self.problem(number, format!("not a line of an export: {error}"));
@@ -256,20 +254,20 @@ impl<'a> Import<'a> {
         };
         self.understood += 1;
         match line {
-            Line::Header { version } if version > VERSION => Err(Error::InvalidInput {
+            ExportLine::Header { version } if version > VERSION => Err(Error::InvalidInput {
                 problem: format!("the export has version {version}, and this Retake reads up to {VERSION}"),
                 hint: "update Retake: the file was written by a newer version",
             }),
-            Line::Header { .. } => Ok(()),
-            Line::Text { hash, text } => self.text(number, hash, &text),
-            Line::Image { hash, data } => match STANDARD.decode(&*data) {
+            ExportLine::Header { .. } => Ok(()),
+            ExportLine::Text { hash, text } => self.text(number, hash, &text),
+            ExportLine::Image { hash, data } => match STANDARD.decode(&*data) {
                 Ok(bytes) => self.image(number, hash, Some(bytes)),
                 Err(error) => {
                     self.problem(number, format!("the image {hash} is not base64: {error}"));
                     Ok(())
                 }
             },
-            Line::File { name, hash, pieces } => {
+            ExportLine::File { name, hash, pieces } => {
                 let original = self.original(&name, &pieces);
                 if original.is_none() {
                     let reason =
@@ -282,17 +280,17 @@ impl<'a> Import<'a> {
                 }
                 self.image(number, hash, original)
             }
-            Line::Event { session, .. } if of.is_some_and(|of| of != session) => {
-                self.problem(number, format!("the line is one of {session}"));
+            ExportLine::Event { session, .. } if of.is_some_and(|of| of != session) => {
+                self.problem(number, format!("the line belongs to {session}"));
                 Ok(())
             }
-            Line::Event { session, record } => self.event(number, session, &record, bytes),
+            ExportLine::Event { session, record } => self.event(number, session, &record, bytes),
         }
     }
 
     fn text(&mut self, number: u64, hash: Hash, text: &str) -> Result<(), Error> {
         if Hash::of(text.as_bytes()) != hash {
-            self.problem(number, format!("the text is not the one of hash {hash}"));
+            self.problem(number, format!("the text does not match the hash {hash}"));
         } else if !self.options.dry_run {
             self.workspace.log.put_text(text)?;
         }
@@ -322,7 +320,7 @@ impl<'a> Import<'a> {
                     self.report.images += 1;
                 }
             }
-            _ => self.problem(number, format!("the image is not the one of hash {hash}")),
+            _ => self.problem(number, format!("the image does not match the hash {hash}")),
         }
         Ok(())
     }
@@ -336,11 +334,11 @@ impl<'a> Import<'a> {
             }
         };
         if let Some(what) = self.edited(&record, line) {
-            self.problem(number, format!("{what:?} is not what the record says; the record counts, and edits do not"));
+            self.problem(number, format!("{what:?} differs from the record, which was imported instead"));
         }
         let is_done = |session: &Collected| session.id != id || session.is_full();
         if !self.options.renumber && self.collected.last().is_some_and(is_done) {
-            self.settle()?;
+            self.append_collected()?;
         }
         if self.collected.last().is_none_or(|session| session.id != id) {
             self.collected.push(Collected { id, records: Vec::new(), lines: Vec::new(), bytes: 0 });
@@ -426,7 +424,7 @@ impl<'a> Import<'a> {
     fn refused(&mut self, id: SessionId, line: u64, refused: &str, left: usize) {
         let events = if left == 1 { "1 event was".to_owned() } else { format!("{left} events were") };
         self.report.ids_taken |= refused == TAKEN;
-        self.problem(line, format!("{id}: {refused}; {events} not taken in"));
+        self.problem(line, format!("{id}: {refused}; {events} not imported"));
     }
 
     /// Appends records. Returns why the store refuses them, `None` if it accepts them, and an error if the import
@@ -484,7 +482,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_whole_or_passed_over() {
+    fn a_line_is_complete_or_skipped() {
         let mut input = &b"one\n\ntoo long a line\nfour\nlast"[..];
         let mut lines = Vec::new();
         loop {

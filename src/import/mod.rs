@@ -3,9 +3,9 @@
 //!
 //! Files pass through these steps, each in its own module:
 //! ```text
-//! walk ── look ── when ── runs ──── intake ──────── commit
-//! files   hash,   time    runs,     images stored   lineage (parents), iterations recorded
-//!         recipe          sessions
+//! walk ── inspect ── times ── runs ──── intake ──────── commit
+//! files   hash,      time     runs,     images stored   lineage (parents), iterations recorded
+//!         recipe              sessions
 //! ```
 //! Everything up to `runs` is a plan: nothing has been written, and the same files result in the same plan. `intake`
 //! carries it out in chronological order, a few runs at a time. After an interruption, what is recorded is therefore a
@@ -21,19 +21,19 @@
 mod commit;
 mod copies;
 mod formats;
+mod inspect;
 mod intake;
 mod likeness;
 mod lineage;
 mod lines;
-mod look;
+mod lock;
 mod plan;
 mod renumber;
 mod runs;
 mod sessions;
-mod turns;
+mod times;
 mod walk;
 mod watch;
-mod when;
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -41,7 +41,6 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::export::SESSION_LINES;
@@ -56,14 +55,14 @@ use crate::workspace::{Error, Workspace};
 pub use lines::{ImportOptions, ImportProblem, ImportReport, Renumbered};
 pub use watch::{WatchEvent, WatchedIteration};
 
+pub(super) use inspect::InspectedImage;
 pub(super) use intake::{Intake, NewIteration};
-pub(super) use look::Found;
 #[cfg(feature = "mcp")]
 pub(crate) use renumber::origin;
 pub(super) use walk::{Candidate, is_passed_over, may_be_picture, root};
 
 /// Which files to bring in, and how.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FilesRequest {
     /// Images, and folders of images.
@@ -87,7 +86,7 @@ pub struct FilesRequest {
 }
 
 /// The outcome of an import, or of a dry run.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FilesReport {
     /// Present and true if nothing was written.
@@ -129,7 +128,7 @@ pub struct FilesReport {
 }
 
 /// A session that got something new, or would.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ImportedSession {
     /// Its id; in a dry run only if the session exists already.
@@ -159,7 +158,7 @@ pub struct ImportedSession {
 }
 
 /// An iteration that would be recorded.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedIteration {
     /// Its index in the session.
@@ -193,7 +192,7 @@ pub struct PlannedIteration {
 }
 
 /// A file or folder that could not be imported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FileProblem {
     /// Its path.
@@ -212,7 +211,7 @@ impl Workspace {
         let mut candidates = walk::walk(&request.paths, &mut problems);
         let exported = self.import_exported(request, &mut candidates, &mut problems)?;
         let total = candidates.len() as u64;
-        let (mut found, bad) = looked(&candidates, |done| {
+        let (mut found, bad) = inspect_all(&candidates, |done| {
             self.report("reading", done, total);
             !stop.load(Ordering::Relaxed)
         });
@@ -277,9 +276,12 @@ pub(super) fn candidates(paths: &[PathBuf]) -> Vec<Candidate> {
 }
 
 /// Examines files on all cores and reports those that cannot be imported.
-pub(super) fn looked(candidates: &[Candidate], go_on: impl Fn(u64) -> bool + Sync) -> (Vec<Found>, Vec<FileProblem>) {
+pub(super) fn inspect_all(
+    candidates: &[Candidate],
+    go_on: impl Fn(u64) -> bool + Sync,
+) -> (Vec<InspectedImage>, Vec<FileProblem>) {
     let (mut found, mut problems) = (Vec::with_capacity(candidates.len()), Vec::new());
-    for (candidate, looked) in candidates.iter().zip(look::ask_all(candidates, look::look, go_on)) {
+    for (candidate, looked) in candidates.iter().zip(inspect::map_on_all_cores(candidates, inspect::inspect, go_on)) {
         match looked {
             Ok(picture) => found.push(picture),
             Err(reason) => problems.push(FileProblem::new(&candidate.path, reason)),

@@ -4,9 +4,9 @@ use crate::model::diff::{RecipeDiff, StepLabel};
 use crate::model::{Iteration, IterationId};
 use crate::workspace::{step_label, truncate};
 
+use super::inspect::{ImageFacts, InspectedImage};
 use super::intake::Intake;
-use super::lineage::{Origin, Place};
-use super::look::{Found, Light};
+use super::lineage::{Origin, RunPlace};
 use super::runs::Group;
 use super::sessions::TargetSession;
 use super::{ImportedSession, PlannedIteration};
@@ -16,15 +16,15 @@ const SHOWN_PROMPT_BYTES: usize = 200;
 
 impl Intake<'_> {
     /// Returns the place of the next iteration of a dry run.
-    pub(super) fn plan_place(&mut self, target: &mut TargetSession) -> Place {
+    pub(super) fn plan_place(&mut self, target: &mut TargetSession) -> RunPlace {
         match target.session {
-            Some(id) => Place::Recorded(id.iteration(target.next_index)),
+            Some(id) => RunPlace::Recorded(id.iteration(target.next_index)),
             None => {
                 let number = *target.new.get_or_insert_with(|| {
                     self.planned_sessions += 1;
                     self.planned_sessions - 1
                 });
-                Place::Planned(number, target.next_index)
+                RunPlace::Planned(number, target.next_index)
             }
         }
     }
@@ -34,14 +34,14 @@ impl Intake<'_> {
         &mut self,
         target: &mut TargetSession,
         group: &Group,
-        place: Place,
+        place: RunPlace,
         iteration: &Iteration,
-        (light, origin, files, title): (&Light, &Origin, &[&Found], Option<String>),
+        (facts, origin, files, title): (&ImageFacts, &Origin, &[&InspectedImage], Option<String>),
     ) {
         let at = iteration.created_at;
-        let planned = self.request.dry_run.then(|| self.planned(place, iteration, (light, origin, files)));
+        let planned = self.request.dry_run.then(|| self.planned(place, iteration, (facts, origin, files)));
         let (session_id, new) = (target.session, target.new);
-        let is_first = matches!(place, Place::Planned(_, 0) | Place::Recorded(IterationId { index: 0, .. }));
+        let is_first = matches!(place, RunPlace::Planned(_, 0) | RunPlace::Recorded(IterationId { index: 0, .. }));
         let view = target.view.get_or_insert_with(|| ImportedSession {
             session_id,
             new_number: new.map(|number| number as u64 + 1),
@@ -68,23 +68,23 @@ impl Intake<'_> {
 
     fn planned(
         &self,
-        place: Place,
+        place: RunPlace,
         iteration: &Iteration,
-        (light, origin, files): (&Light, &Origin, &[&Found]),
+        (facts, origin, files): (&ImageFacts, &Origin, &[&InspectedImage]),
     ) -> PlannedIteration {
         let index = match place {
-            Place::Recorded(id) => id.index,
-            Place::Planned(_, index) => index,
+            RunPlace::Recorded(id) => id.index,
+            RunPlace::Planned(_, index) => index,
         };
-        let text = |place: &Option<(Place, String)>| place.as_ref().map(|(place, _)| place.to_string());
-        let reason = |place: &Option<(Place, String)>| place.as_ref().map(|(_, reason)| reason.clone());
+        let text = |place: &Option<(RunPlace, String)>| place.as_ref().map(|(place, _)| place.to_string());
+        let reason = |place: &Option<(RunPlace, String)>| place.as_ref().map(|(_, reason)| reason.clone());
         let mut shown_prompt = iteration.recipe.prompt.clone();
         truncate(&mut shown_prompt, SHOWN_PROMPT_BYTES);
         PlannedIteration {
             index,
             timestamp: iteration.created_at,
             prompt: shown_prompt,
-            generator: light.generator.map(|generator| generator.name().to_owned()),
+            generator: facts.generator.map(|generator| generator.name().to_owned()),
             line: origin.line as u64,
             label: origin.parent.as_ref().and_then(|(parent, _)| self.label(*parent, iteration)),
             parent: text(&origin.parent),
@@ -96,7 +96,7 @@ impl Intake<'_> {
     }
 
     /// Returns the label of the step from a parent, as the session's story will show it.
-    fn label(&self, parent: Place, iteration: &Iteration) -> Option<StepLabel> {
+    fn label(&self, parent: RunPlace, iteration: &Iteration) -> Option<StepLabel> {
         let old = self.whole_recipe(parent).ok()??;
         let label = RecipeDiff::between(&old, &iteration.recipe).label;
         let size = iteration.images.first().and_then(|image| image.width.zip(image.height));

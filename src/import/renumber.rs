@@ -38,7 +38,7 @@ pub(super) fn records_here(workspace: &Workspace, id: SessionId) -> Result<Vec<(
 }
 
 /// Appends all sessions of an export: unchanged if their ids are free, otherwise under new ids.
-pub(super) fn settle(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
+pub(super) fn append_collected(import: &mut Import<'_>, collected: Vec<Collected>) -> Result<(), Error> {
     let mut clashing = BTreeSet::new();
     let mut present = BTreeSet::new();
     let mut parents: HashMap<SessionId, BTreeSet<SessionId>> = HashMap::new();
@@ -148,7 +148,7 @@ impl Replay {
             EventBody::Archived { reason } => drafts.push(Draft::Archive { reason }),
             EventBody::Restored { reason } => drafts.push(Draft::Restore { reason }),
             EventBody::Lost(_) => {
-                import.problem(line, format!("{id} lost events where it comes from, which its copy lacks"));
+                import.problem(line, format!("{id} lost events in its original workspace, which the copy lacks"));
                 return Ok(());
             }
             EventBody::Unknown { .. } => {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::model::Timestamp;
 use crate::model::iteration::MAX_LIST;
 
-use super::look::Found;
+use super::inspect::InspectedImage;
 
 /// The default pause after which a new session begins: after a longer break, people rarely continue the same work.
 const GAP_MILLIS: i64 = 45 * 60 * 1000;
@@ -44,7 +44,7 @@ pub(super) struct Group {
 
 /// Groups images into runs, and runs into sessions. Images with the same bytes count once. `gap` is the longest pause
 /// within a session, if the caller sets one.
-pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
+pub(super) fn group(found: &[InspectedImage], gap: Option<Duration>) -> Vec<Group> {
     let mut roots: BTreeMap<&PathBuf, Vec<usize>> = BTreeMap::new();
     let mut order: Vec<usize> = (0..found.len()).collect();
     order.sort_by_key(|number| found.get(*number).map(|picture| (picture.at, picture.place, &picture.path)));
@@ -81,7 +81,7 @@ pub(super) fn group(found: &[Found], gap: Option<Duration>) -> Vec<Group> {
 }
 
 /// Groups the images of one root, in chronological order, into runs.
-fn runs(found: &[Found], numbers: &[usize]) -> Vec<Run> {
+fn runs(found: &[InspectedImage], numbers: &[usize]) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     for number in numbers {
         let Some(picture) = found.get(*number) else { continue };
@@ -99,27 +99,27 @@ fn runs(found: &[Found], numbers: &[usize]) -> Vec<Run> {
 }
 
 /// Returns whether an image belongs to this run: the same graph and seed, or the same parameters and the next seed.
-fn belongs(found: &[Found], run: &Run, picture: &Found) -> bool {
+fn belongs(found: &[InspectedImage], run: &Run, picture: &InspectedImage) -> bool {
     let members = || run.pictures.iter().filter_map(|number| found.get(*number));
-    let Some(key) = picture.light.run_key else { return false };
-    let same = members().all(|member| member.light.run_key == Some(key));
+    let Some(key) = picture.facts.run_key else { return false };
+    let same = members().all(|member| member.facts.run_key == Some(key));
     let soon = members().any(|member| picture.at.millis() - member.at.millis() <= RUN_MILLIS);
-    let seed = |member: &Found| member.light.recipe.seed.map(|seed| seed.0);
+    let seed = |member: &InspectedImage| member.facts.recipe.seed.map(|seed| seed.0);
     let next = match seed(picture) {
         None => true,
         Some(new) => members().any(|member| seed(member).is_some_and(|old| new == old || new == old.wrapping_add(1))),
     };
     // The same image at another size is an upscale and not part of the batch, except that one queued graph may save
     // several sizes.
-    let queued = picture.light.workflow.is_some();
+    let queued = picture.facts.workflow.is_some();
     let size = queued
         || is_grid(picture)
-        || members().all(|member| member.light.size == picture.light.size || is_grid(member));
+        || members().all(|member| member.facts.size == picture.facts.size || is_grid(member));
     run.pictures.len() < MAX_LIST && same && soon && next && size
 }
 
 /// Returns whether an image is a grid of the other images of its run, as A1111 saves them.
-fn is_grid(picture: &Found) -> bool {
+fn is_grid(picture: &InspectedImage) -> bool {
     picture.name().starts_with("grid")
 }
 
@@ -147,15 +147,15 @@ fn words(millis: i64) -> String {
 mod tests {
     use crate::model::{Hash, Seed};
 
-    use super::super::look::Light;
+    use super::super::inspect::ImageFacts;
     use super::*;
 
     /// Returns an image made `seconds` after the start, with this name, graph and seed.
-    fn picture(name: &str, seconds: i64, key: u8, seed: u64) -> Found {
+    fn picture(name: &str, seconds: i64, key: u8, seed: u64) -> InspectedImage {
         let at = Timestamp::from_millis(1_700_000_000_000 + seconds * 1000).unwrap();
-        let mut light = Light { run_key: (key > 0).then_some(Hash([key; 32])), ..Light::default() };
-        light.recipe.seed = Some(Seed(seed));
-        Found {
+        let mut facts = ImageFacts { run_key: (key > 0).then_some(Hash([key; 32])), ..ImageFacts::default() };
+        facts.recipe.seed = Some(Seed(seed));
+        InspectedImage {
             path: format!("/p/{name}").into(),
             root: "/p".into(),
             hash: Hash::of(name.as_bytes()),
@@ -164,11 +164,11 @@ mod tests {
             at,
             place: 0,
             mime_type: "image/png",
-            light,
+            facts,
         }
     }
 
-    fn drawn(found: &[Found], gap: Option<Duration>) -> Vec<Vec<Vec<usize>>> {
+    fn drawn(found: &[InspectedImage], gap: Option<Duration>) -> Vec<Vec<Vec<usize>>> {
         let groups = group(found, gap);
         groups.iter().map(|group| group.runs.iter().map(|run| run.pictures.clone()).collect()).collect()
     }
@@ -195,13 +195,15 @@ mod tests {
 
     #[test]
     fn a_pause_ends_a_session_and_slow_work_has_longer_ones() {
-        let quick: Vec<Found> = (0..10).map(|n| picture(&n.to_string(), n * 60 + n / 5 * 2800, 0, 0)).collect();
+        let quick: Vec<InspectedImage> =
+            (0..10).map(|n| picture(&n.to_string(), n * 60 + n / 5 * 2800, 0, 0)).collect();
         assert_eq!(drawn(&quick, None).iter().map(Vec::len).collect::<Vec<_>>(), [5, 5]);
         assert_eq!(drawn(&quick, Some(Duration::from_secs(3600))).len(), 1);
         assert_eq!(drawn(&quick, Some(Duration::from_secs(30))).len(), 10);
-        let slow: Vec<Found> = (0..10).map(|n| picture(&n.to_string(), n * 900 + n / 5 * 4000, 0, 0)).collect();
+        let slow: Vec<InspectedImage> =
+            (0..10).map(|n| picture(&n.to_string(), n * 900 + n / 5 * 4000, 0, 0)).collect();
         assert_eq!(drawn(&slow, None).len(), 1, "an hour is not a pause where an image takes a quarter of one");
-        let daily: Vec<Found> = (0..10).map(|n| picture(&n.to_string(), n * 86_400, 0, 0)).collect();
+        let daily: Vec<InspectedImage> = (0..10).map(|n| picture(&n.to_string(), n * 86_400, 0, 0)).collect();
         assert_eq!(drawn(&daily, None).len(), 10, "an image a day is not a session of ten days");
     }
 

@@ -16,7 +16,7 @@ use crate::model::{Event, EventBody, Hash, ImageRef, IterationId, SessionId};
 use crate::workspace::truncate;
 
 use super::ImportedSession;
-use super::lineage::Place;
+use super::lineage::RunPlace;
 
 /// The number of hexadecimal digits that identify a root.
 const ROOT_DIGITS: usize = 32;
@@ -99,8 +99,8 @@ impl TargetSession {
     }
 
     /// Advances the next index past a decided iteration.
-    pub(super) fn advance(&mut self, decided: Place) {
-        let (Place::Recorded(IterationId { index, .. }) | Place::Planned(_, index)) = decided;
+    pub(super) fn advance(&mut self, decided: RunPlace) {
+        let (RunPlace::Recorded(IterationId { index, .. }) | RunPlace::Planned(_, index)) = decided;
         self.next_index = index.saturating_add(1);
     }
 }
@@ -171,7 +171,7 @@ pub(super) fn title(file: &Path, prompt: &str) -> Option<String> {
     let plain = folder.to_lowercase();
     let generic = GENERIC_FOLDERS.contains(&plain.as_str())
         || super::walk::SORTED_INTO.contains(&plain.as_str())
-        || super::when::date_in(folder).is_some()
+        || super::times::date_in(folder).is_some()
         || !folder.chars().any(char::is_alphabetic);
     if generic {
         return None;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_title_comes_from_a_folder_that_says_something() {
+    fn a_title_comes_from_a_descriptive_folder_name() {
         let of = |file: &str, prompt: &str| title(Path::new(file), prompt).unwrap_or_default();
         assert_eq!(of("/out/portraits/1.png", "a red fox,\n snow"), "portraits: a red fox, snow");
         assert_eq!(of("/out/portraits/1.png", ""), "portraits");
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_go_where_the_one_before_went() {
+    fn a_run_joins_the_session_of_the_previous_one() {
         let mut targets = Targets::default();
         assert_eq!(current(&mut targets, 0).session, None);
         let id: SessionId = "session-2025-12-11-001".parse().unwrap();

@@ -119,7 +119,7 @@ pub(crate) fn root(given: &Path, path: &Path) -> PathBuf {
     }
     let mut root = folder;
     while root != given {
-        let dated = root.file_name().and_then(OsStr::to_str).is_some_and(|name| super::when::date_in(name).is_some());
+        let dated = root.file_name().and_then(OsStr::to_str).is_some_and(|name| super::times::date_in(name).is_some());
         match root.parent() {
             Some(above) if dated || named(root, &SORTED_INTO) => root = above,
             _ => break,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_pictures_that_are_someones() {
+    fn hidden_temporary_and_exported_files_are_skipped() {
         let dir = tempfile::tempdir().unwrap();
         let names = [
             "a.PNG",
@@ -227,7 +227,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_circle_ends() {
+    fn symlink_cycles_end() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("sub")).unwrap();
         fs::write(dir.path().join("sub/a.png"), "x").unwrap();

@@ -12,16 +12,15 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant, SystemTime};
 
 use notify::{RecursiveMode, Watcher};
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::images::{Written, written};
+use crate::images::{Completeness, completeness};
 use crate::model::iteration::check_optional_name;
 use crate::model::{Actor, IterationId, LikelyParent, SessionId, Timestamp};
 
 use crate::workspace::{Error, Workspace};
 
-use super::{Candidate, FileProblem, FilesReport, FilesRequest, Found, Intake, NewIteration};
+use super::{Candidate, FileProblem, FilesReport, FilesRequest, InspectedImage, Intake, NewIteration};
 
 /// An event reported by a watch.
 #[derive(Clone, Debug)]
@@ -37,7 +36,7 @@ pub enum WatchEvent {
 }
 
 /// A new iteration in a watched folder.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WatchedIteration {
     /// Its reference.
@@ -64,22 +63,22 @@ pub struct WatchedIteration {
 }
 
 /// How often incomplete files are examined again.
-const TICK: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// How long to wait after the last completed file before recording: the images of a run are written in quick
 /// succession.
-const QUIET: Duration = Duration::from_millis(250);
+const QUIET_PERIOD: Duration = Duration::from_millis(250);
 /// The longest time a complete image waits for others of its run.
-const LONGEST: Duration = Duration::from_millis(600);
+const MAX_RUN_WAIT: Duration = Duration::from_millis(600);
 /// How long a file's length must stay unchanged for it to count as complete, if its format does not mark its end.
-const STILL: Duration = Duration::from_secs(2);
+const UNCHANGED_PERIOD: Duration = Duration::from_secs(2);
 /// How often the folders are scanned if the system reports changes.
-const RESCAN: Duration = Duration::from_secs(30);
+const RESCAN_INTERVAL: Duration = Duration::from_secs(30);
 /// How often the folders are scanned if the system reports no changes.
-const RESCAN_BLIND: Duration = Duration::from_secs(1);
+const UNNOTIFIED_RESCAN_INTERVAL: Duration = Duration::from_secs(1);
 /// How long to wait after the workspace could not be written to.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Images older than this do not belong to the session in progress.
-const BACK_MILLIS: i64 = 2 * 24 * 60 * 60 * 1000;
+const MAX_AGE_MILLIS: i64 = 2 * 24 * 60 * 60 * 1000;
 
 impl Workspace {
     /// Imports everything in these folders and then every new image, until `stop` is set, and reports each iteration.
@@ -99,7 +98,7 @@ impl Workspace {
         let mut watch = Watch {
             intake: Intake::new(self, actor, &request)?,
             stop,
-            rescan: if watcher.is_some() { RESCAN } else { RESCAN_BLIND },
+            rescan: if watcher.is_some() { RESCAN_INTERVAL } else { UNNOTIFIED_RESCAN_INTERVAL },
             request,
             found: Vec::new(),
             seen: HashMap::new(),
@@ -115,7 +114,7 @@ impl Workspace {
         on_event(WatchEvent::Ready(Box::new(watch.intake.take_report())));
         let mut scanned = Instant::now();
         while !stop.load(Ordering::Relaxed) {
-            match changes.recv_timeout(TICK) {
+            match changes.recv_timeout(POLL_INTERVAL) {
                 Ok(Some(path)) => {
                     watch.changed(path);
                     while let Ok(change) = changes.try_recv() {
@@ -127,7 +126,7 @@ impl Workspace {
                 }
                 Ok(None) => watch.scan(),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(TICK),
+                Err(RecvTimeoutError::Disconnected) => std::thread::sleep(POLL_INTERVAL),
             }
             if scanned.elapsed() >= watch.rescan {
                 watch.scan();
@@ -167,11 +166,11 @@ struct Watch<'a> {
     request: FilesRequest,
     rescan: Duration,
     /// Every image examined so far.
-    found: Vec<Found>,
+    found: Vec<InspectedImage>,
     /// Every file processed so far, with its state at that time.
     seen: HashMap<PathBuf, Stamp>,
     /// Files that are new or changed.
-    waiting: HashMap<PathBuf, Waiting>,
+    waiting: HashMap<PathBuf, PendingFile>,
     /// When the first complete image began to wait for others of its run.
     since: Option<Instant>,
     /// When to try again after the workspace could not be written to.
@@ -181,7 +180,7 @@ struct Watch<'a> {
 /// A file's length and modification time; the file counts as unchanged while both stay the same.
 type Stamp = (u64, Option<SystemTime>);
 
-struct Waiting {
+struct PendingFile {
     stamp: Option<Stamp>,
     /// When the file entered this state.
     since: Instant,
@@ -205,7 +204,11 @@ impl Watch<'_> {
             && !self.request.paths.iter().any(|given| super::is_passed_over(given, &path))
             && self.seen.get(&path).copied() != stamp(&path)
         {
-            self.waiting.entry(path).or_insert_with(|| Waiting { stamp: None, since: Instant::now(), whole: false });
+            self.waiting.entry(path).or_insert_with(|| PendingFile {
+                stamp: None,
+                since: Instant::now(),
+                whole: false,
+            });
         }
     }
 
@@ -215,7 +218,7 @@ impl Watch<'_> {
         let whole = self.waiting.values().filter(|waiting| waiting.whole);
         let Some(latest) = whole.map(|waiting| waiting.since).max() else { return };
         let since = *self.since.get_or_insert(latest);
-        let settled = latest.elapsed() >= QUIET || since.elapsed() >= LONGEST || at_once;
+        let settled = latest.elapsed() >= QUIET_PERIOD || since.elapsed() >= MAX_RUN_WAIT || at_once;
         if !settled || self.not_before.is_some_and(|until| Instant::now() < until) {
             return;
         }
@@ -224,7 +227,7 @@ impl Watch<'_> {
             self.waiting.iter().filter(|(_, waiting)| waiting.whole).map(|(path, _)| path.clone()).collect();
         let candidates: Vec<Candidate> = whole.iter().map(|path| self.candidate(path)).collect();
         let stamps: Vec<Option<Stamp>> = whole.iter().map(|path| stamp(path)).collect();
-        let (new, problems) = super::looked(&candidates, |_| !self.stop.load(Ordering::Relaxed));
+        let (new, problems) = super::inspect_all(&candidates, |_| !self.stop.load(Ordering::Relaxed));
         if new.len() + problems.len() < candidates.len() {
             // Stopped: what is recorded must be a prefix in time, but these are only the first by name.
             return;
@@ -242,19 +245,19 @@ impl Watch<'_> {
             }
             Err(error) => {
                 // The files stay in `waiting`.
-                self.not_before = Some(Instant::now() + RETRY);
+                self.not_before = Some(Instant::now() + RETRY_DELAY);
                 on_event(WatchEvent::Refused(error));
             }
         }
     }
 
     /// Records new images, grouped with recent ones of the same root.
-    fn take(&mut self, new: Vec<Found>, on_event: &mut impl FnMut(WatchEvent)) -> Result<(), Arc<Error>> {
+    fn take(&mut self, new: Vec<InspectedImage>, on_event: &mut impl FnMut(WatchEvent)) -> Result<(), Arc<Error>> {
         let Some(first) = new.iter().map(|picture| picture.at).min() else { return Ok(()) };
         self.found.retain(|old| !new.iter().any(|new| new.path == old.path));
-        let from = first.plus_millis(-BACK_MILLIS);
+        let from = first.plus_millis(-MAX_AGE_MILLIS);
         let recent = self.found.iter().filter(|old| old.at >= from && new.iter().any(|new| new.root == old.root));
-        let mut pictures: Vec<Found> = recent.cloned().collect();
+        let mut pictures: Vec<InspectedImage> = recent.cloned().collect();
         pictures.extend(new.iter().cloned());
         self.intake.bring_in(&mut pictures, self.stop, |new| on_event(WatchEvent::Recorded(new.into())));
         let FilesReport { problems, warnings, stopped, .. } = self.intake.take_report();
@@ -271,13 +274,13 @@ impl Watch<'_> {
             let now = stamp(path);
             let Some(length) = now.map(|(length, _)| length) else { return false };
             if waiting.stamp != now {
-                *waiting = Waiting { stamp: now, since: Instant::now(), whole: false };
+                *waiting = PendingFile { stamp: now, since: Instant::now(), whole: false };
             }
             waiting.whole = waiting.whole
-                || match written(path) {
-                    Ok(Written::Whole) => true,
-                    Ok(Written::Unknown) => length > 0 && waiting.since.elapsed() >= STILL,
-                    Ok(Written::Partly) | Err(_) => false,
+                || match completeness(path) {
+                    Ok(Completeness::Complete) => true,
+                    Ok(Completeness::Unknown) => length > 0 && waiting.since.elapsed() >= UNCHANGED_PERIOD,
+                    Ok(Completeness::Partial) | Err(_) => false,
                 };
             true
         });

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_one_spelling() {
+    fn every_address_has_one_spelling() {
         for text in [
             "retake://sessions",
             "retake://sessions?cursor=abc_-9",
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn pictures_and_places_in_lists_do_not_change() {
+    fn addresses_of_images_and_positions_are_immutable() {
         let can_change = |text: &str| text.parse::<Address>().unwrap().can_change();
         assert!(can_change("retake://sessions"));
         assert!(can_change("retake://iterations/session-2025-12-11-001/3"));

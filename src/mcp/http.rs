@@ -41,19 +41,19 @@ const MAX_MESSAGE_BYTES: usize = 48 * 1024 * 1024;
 const CONNECTION: &str = "mcp-session-id";
 
 /// The maximum number of connections. Further clients are served, but not notified of changes.
-const MOST_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS: usize = 256;
 
 /// How long an idle connection is kept.
-const SILENT_FOR: Duration = Duration::from_secs(60 * 60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
 /// How long a response is kept for a client whose stream was interrupted.
-const KEPT_FOR: Duration = Duration::from_secs(10);
+const RESPONSE_RETENTION: Duration = Duration::from_secs(10);
 
 /// The number of ended connections whose ids are remembered.
-const MOST_ENDED: usize = 1024;
+const MAX_ENDED_SESSIONS: usize = 1024;
 
 /// The maximum size of an `initialize` message, which is far shorter.
-const MOST_FIRST_WORDS: usize = 64 * 1024;
+const MAX_INITIALIZE_BYTES: usize = 64 * 1024;
 
 /// Returns the service of the endpoint, on behalf of `user`, until `ending` becomes true.
 pub fn http<S: Clone + Send + Sync + 'static>(
@@ -95,8 +95,8 @@ impl Endpoint {
             end.cancel();
         });
         let mut connections = LocalSessionManager::default();
-        connections.session_config.keep_alive = Some(SILENT_FOR);
-        connections.session_config.completed_cache_ttl = KEPT_FOR;
+        connections.session_config.keep_alive = Some(IDLE_TIMEOUT);
+        connections.session_config.completed_cache_ttl = RESPONSE_RETENTION;
         let connections = Arc::new(connections);
         let connecting = server.clone();
         Endpoint {
@@ -156,7 +156,7 @@ impl Endpoint {
         }
         let on_connection = match &connection {
             Some(id) => is_known || self.has_ended(id),
-            None => begins(&message) && self.connections.sessions.read().await.len() < MOST_CONNECTIONS,
+            None => begins(&message) && self.connections.sessions.read().await.len() < MAX_CONNECTIONS,
         };
         if !on_connection {
             head.headers.remove(CONNECTION);
@@ -185,7 +185,7 @@ impl Endpoint {
 
     fn note_end(&self, id: String) {
         let mut ended = self.ended.lock();
-        if ended.len() >= MOST_ENDED {
+        if ended.len() >= MAX_ENDED_SESSIONS {
             ended.pop_front();
         }
         ended.push_back(id);
@@ -202,7 +202,7 @@ fn begins(message: &[u8]) -> bool {
     struct Message {
         method: String,
     }
-    message.len() <= MOST_FIRST_WORDS
+    message.len() <= MAX_INITIALIZE_BYTES
         && serde_json::from_slice(message).is_ok_and(|message: Message| message.method == "initialize")
 }
 

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_end() {
+    fn any_input_is_handled() {
         for text in [&b""[..], b"\"", b"\"\\", b"\"\\\"", b"[", b"\xff\"\xff", b"\\\\\""] {
             assert!(has_bounded_values(text));
         }

@@ -88,7 +88,7 @@ const MAX_UNREAD_BYTES: usize = 8 * 1024 * 1024;
 /// The sending side of the writer task.
 #[derive(Clone)]
 struct Outbox {
-    lines: mpsc::Sender<Line>,
+    lines: mpsc::Sender<OutgoingLine>,
     unread: Arc<Unread>,
 }
 
@@ -131,7 +131,7 @@ impl Drop for UnreadBytes {
 }
 
 /// A line to write, and the channel for its result.
-struct Line {
+struct OutgoingLine {
     bytes: Vec<u8>,
     written: oneshot::Sender<io::Result<()>>,
 }
@@ -144,7 +144,7 @@ impl Outbox {
         let _unread = self.unread.add(bytes.len());
         let (written, done) = oneshot::channel();
         let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-        self.lines.send(Line { bytes, written }).await.map_err(|_| gone())?;
+        self.lines.send(OutgoingLine { bytes, written }).await.map_err(|_| gone())?;
         done.await.map_err(|_| gone())?
     }
 
@@ -156,8 +156,8 @@ impl Outbox {
     }
 }
 
-async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<Line>) {
-    while let Some(Line { bytes, written }) = lines.recv().await {
+async fn write(mut writer: impl AsyncWrite + Unpin, mut lines: mpsc::Receiver<OutgoingLine>) {
+    while let Some(OutgoingLine { bytes, written }) = lines.recv().await {
         let result = match writer.write_all(&bytes).await {
             Ok(()) => writer.flush().await,
             failed => failed,
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_too_long_costs_only_itself() {
+    async fn an_overlong_line_affects_only_itself() {
         let mut reader = &b"12345\n1234567\n12345678901234567890\n\n123456\nlast"[..];
         let mut lines = Vec::new();
         while let Some(line) = next_line(&mut reader, 6).await.unwrap() {
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_client_that_does_not_read_is_not_asked_for_more() {
+    async fn reading_pauses_while_the_client_does_not_read() {
         let (ours, theirs) = tokio::io::duplex(1024);
         let (reader, writer) = tokio::io::split(ours);
         let (mut their_reader, mut their_writer) = tokio::io::split(theirs);

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn links_and_dots_do_not_lead_out() {
+    fn links_and_dots_cannot_escape_the_root() {
         let (dir, inside, outside) = inside_and_outside();
         let dir = dir.path().canonicalize().unwrap();
         std::os::unix::fs::symlink(outside.join("a.png"), inside.join("link.png")).unwrap();
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_is_swapped_for_a_link_after_the_check_leads_nowhere() {
+    fn a_directory_replaced_by_a_link_after_the_check_is_refused() {
         let (_dir, inside, outside) = inside_and_outside();
         std::fs::create_dir(inside.join("sub")).unwrap();
         std::fs::write(inside.join("sub/a.png"), "in").unwrap();

@@ -102,15 +102,15 @@ pub(super) fn complete(
             let given = request.context.as_ref().and_then(|context| context.arguments.as_ref());
             match given.and_then(|arguments| arguments.get("id")) {
                 Some(id) => indexes(workspace, id, value).map(|found| found.map(|index| index.to_string())),
-                None => Ok(Found::default()),
+                None => Ok(CompletionMatches::default()),
             }
         }
-        _ => Ok(Found::default()),
+        _ => Ok(CompletionMatches::default()),
     };
     // An incomplete session id has no iterations, which is not an error while it is being typed.
     let found = match found {
         Ok(found) => found,
-        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid) => Found::default(),
+        Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::Invalid) => CompletionMatches::default(),
         Err(error) => return Err(resources::refused(&error)),
     };
     let has_more = found.total > found.values.len() as u64;
@@ -155,24 +155,24 @@ fn link(id: IterationId) -> PromptMessage {
 }
 
 /// The first hundred matching values, and the number of all matches.
-struct Found<T> {
+struct CompletionMatches<T> {
     values: Vec<T>,
     total: u64,
 }
 
-impl<T> Default for Found<T> {
-    fn default() -> Found<T> {
-        Found { values: Vec::new(), total: 0 }
+impl<T> Default for CompletionMatches<T> {
+    fn default() -> CompletionMatches<T> {
+        CompletionMatches { values: Vec::new(), total: 0 }
     }
 }
 
-impl<T> Found<T> {
-    fn map<U>(self, show: impl FnMut(T) -> U) -> Found<U> {
-        Found { values: self.values.into_iter().map(show).collect(), total: self.total }
+impl<T> CompletionMatches<T> {
+    fn map<U>(self, show: impl FnMut(T) -> U) -> CompletionMatches<U> {
+        CompletionMatches { values: self.values.into_iter().map(show).collect(), total: self.total }
     }
 }
 
-fn references(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
+fn references(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<CompletionMatches<String>, Error> {
     let typed = typed.trim();
     if let Some((session, index)) = typed.split_once('#') {
         let found = indexes(workspace, session, index)?;
@@ -188,19 +188,19 @@ fn references(workspace: &Workspace, typed: &str, context: &CallContext) -> Resu
 }
 
 /// Returns the sessions whose id, title or project contains the text, most recent first.
-fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<Found<String>, Error> {
+fn ids(workspace: &Workspace, typed: &str, context: &CallContext) -> Result<CompletionMatches<String>, Error> {
     let limit = u32::try_from(CompletionInfo::MAX_VALUES).ok();
     let query = Some(typed.trim().to_owned()).filter(|typed| !typed.is_empty());
     let list =
         Api::new(workspace).with_context(context).list(&ListRequest { limit, query, ..ListRequest::default() })?;
     let values = list.sessions.iter().map(|row| row.id().to_string()).collect();
-    Ok(Found { values, total: list.total_sessions })
+    Ok(CompletionMatches { values, total: list.total_sessions })
 }
 
 /// Returns the indexes of a session that start with the text, newest first.
-fn indexes(workspace: &Workspace, session: &str, typed: &str) -> Result<Found<u32>, Error> {
+fn indexes(workspace: &Workspace, session: &str, typed: &str) -> Result<CompletionMatches<u32>, Error> {
     let row = Api::new(workspace).session(session)?;
     let fits = (0..=row.current_iteration_index()).rev().filter(|index| index.to_string().starts_with(typed.trim()));
     let total = fits.clone().count() as u64;
-    Ok(Found { values: fits.take(CompletionInfo::MAX_VALUES).collect(), total })
+    Ok(CompletionMatches { values: fits.take(CompletionInfo::MAX_VALUES).collect(), total })
 }

@@ -24,7 +24,7 @@ use super::subscriptions::{self, Subscriptions};
 use super::waiting::{self, Ended};
 use super::{app, http, icon, prompts, resources};
 use crate::model::Actor;
-use crate::wire::tool::{Attachment, Call, Effect, Entry, Reply, clip, error_view, one_line};
+use crate::wire::tool::{Attachment, Call, Effect, Reply, ToolEntry, clip, error_view, one_line};
 use crate::wire::{Api, Error, ErrorKind, tools};
 use crate::workspace::{CallContext, Workspace};
 
@@ -342,7 +342,7 @@ impl ServerHandler for Server {
 }
 
 /// Returns a tool as clients see it.
-fn definition(entry: &Entry) -> Tool {
+fn definition(entry: &ToolEntry) -> Tool {
     let annotations = ToolAnnotations::new()
         .read_only(entry.effect == Effect::Reads)
         .destructive(false)

@@ -33,9 +33,9 @@ pub(super) async fn carry_out<T: Send + 'static>(
     let mut call = CallContext::default().cancel_when(move || cancelled.is_cancelled());
     let mut news = None;
     if let Some(token) = context.meta.get_progress_token() {
-        let (sender, steps) = watch::channel(Step::default());
+        let (sender, steps) = watch::channel(CallProgress::default());
         call = call.with_progress(std::sync::Arc::new(move |what: &str, done, total| {
-            sender.send_replace(Step { what: what.to_owned(), done, total });
+            sender.send_replace(CallProgress { what: what.to_owned(), done, total });
         }));
         news = Some(ProgressFeed { steps, token, peer: context.peer.clone(), last: None, next: Instant::now() });
     }
@@ -54,7 +54,7 @@ pub(super) fn cancelled() -> ErrorData {
 
 /// The progress of a call.
 #[derive(Clone, Default)]
-struct Step {
+struct CallProgress {
     what: String,
     done: u64,
     total: u64,
@@ -62,7 +62,7 @@ struct Step {
 
 /// The channel for progress to the client.
 struct ProgressFeed {
-    steps: watch::Receiver<Step>,
+    steps: watch::Receiver<CallProgress>,
     token: ProgressToken,
     peer: Peer<RoleServer>,
     last: Option<u64>,
@@ -70,7 +70,7 @@ struct ProgressFeed {
 }
 
 /// The minimum interval between reports: clients draw a bar, and more reports would only cost time.
-const BETWEEN_NEWS: Duration = Duration::from_millis(100);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
 async fn follow<T>(working: &mut JoinHandle<T>, news: Option<&mut ProgressFeed>) -> Result<T, JoinError> {
     let Some(news) = news else { return working.await };
@@ -99,13 +99,13 @@ impl ProgressFeed {
     }
 
     async fn send(&mut self) {
-        let Step { what, done, total } = self.steps.borrow_and_update().clone();
+        let CallProgress { what, done, total } = self.steps.borrow_and_update().clone();
         // The protocol requires increasing numbers. Work that restarts its count is silent until it has caught up.
         if what.is_empty() || self.last.is_some_and(|last| done <= last) {
             return;
         }
         self.last = Some(done);
-        self.next = Instant::now() + BETWEEN_NEWS;
+        self.next = Instant::now() + PROGRESS_INTERVAL;
         #[expect(clippy::cast_precision_loss, reason = "the protocol counts in floating point")]
         let (done, total) = (done as f64, (total > 0).then_some(total as f64));
         let mut progress = ProgressNotificationParam::new(self.token.clone(), done).with_message(what);

@@ -1,24 +1,15 @@
-//! Files: links, permissions, and opening without following links or blocking.
+//! Files: permissions, and opening without following links or blocking.
 
 #[cfg(feature = "mcp")]
 use std::fs::File;
 use std::fs::OpenOptions;
+#[cfg(any(feature = "mcp", feature = "team"))]
 use std::io;
+#[cfg(any(feature = "mcp", feature = "team"))]
 use std::path::Path;
 
 /// Whether symbolic links can be created without special privileges.
 pub(crate) const HAS_SYMLINKS: bool = cfg!(unix);
-
-/// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows.
-#[cfg(unix)]
-pub(crate) fn symlink(original: &Path, here: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(original, here)
-}
-
-#[cfg(windows)]
-pub(crate) fn symlink(_: &Path, _: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into())
-}
 
 /// Makes opening a named pipe return immediately.
 #[cfg(unix)]

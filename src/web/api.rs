@@ -15,11 +15,11 @@ use super::guard::{MAX_REQUEST_BYTES, RequestMemory};
 use super::reply::{Failed, refused, status};
 use super::state::Gallery;
 use crate::mcp::json;
-use crate::wire::tool::{Call, Entry, FilePolicy, error_view};
+use crate::wire::tool::{Call, FilePolicy, ToolEntry, error_view};
 use crate::wire::{Api, Error, ErrorKind, ImageInput, tools};
 
 /// Handles `GET /api/{tool}?…`.
-pub(super) async fn ask(
+pub(super) async fn get(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
     Query(query): Query<Vec<(String, String)>>,
@@ -36,7 +36,7 @@ pub(super) async fn ask(
 }
 
 /// Handles `POST /api/{tool}` with the arguments as JSON.
-pub(super) async fn tell(
+pub(super) async fn post(
     State(gallery): State<Gallery>,
     Path(name): Path<String>,
     request: Request,
@@ -92,7 +92,7 @@ pub(super) fn no_such_verb() -> Failed {
     ))
 }
 
-async fn call(gallery: &Gallery, entry: &'static Entry, arguments: Arguments) -> Result<Response, Failed> {
+async fn call(gallery: &Gallery, entry: &'static ToolEntry, arguments: Arguments) -> Result<Response, Failed> {
     let overview = gallery.overview();
     let replied = gallery.ask(move |workspace, actor| {
         let arguments = arguments.parse()?;
@@ -127,12 +127,12 @@ impl FilePolicy for NoFiles {
     }
 }
 
-fn find(name: &str) -> Result<&'static Entry, Failed> {
+fn find(name: &str) -> Result<&'static ToolEntry, Failed> {
     tools::find(name).ok_or_else(no_such_verb)
 }
 
 /// Converts query parameters to arguments, with the types from the tool's schema.
-fn from_query(entry: &Entry, query: Vec<(String, String)>) -> Map<String, Value> {
+fn from_query(entry: &ToolEntry, query: Vec<(String, String)>) -> Map<String, Value> {
     let mut arguments = Map::new();
     for (name, text) in query {
         let schema = entry.input.get("properties").and_then(|it| it.get(&name));

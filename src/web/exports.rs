@@ -30,7 +30,7 @@ const CHUNK: usize = 256 * 1024;
 
 /// The selection to export: session ids or image references, separated by commas.
 #[derive(Deserialize)]
-pub(super) struct Chosen {
+pub(super) struct ExportParams {
     #[serde(default)]
     of: String,
 }
@@ -39,7 +39,7 @@ pub(super) struct Chosen {
 pub(super) async fn export(
     State(gallery): State<Gallery>,
     UrlPath(form): UrlPath<String>,
-    Query(chosen): Query<Chosen>,
+    Query(chosen): Query<ExportParams>,
 ) -> Result<Response, Failed> {
     let (kind, name) = match form.as_str() {
         "sessions.zip" => ("application/zip", "retake-sessions.zip"),
@@ -90,7 +90,7 @@ fn write(workspace: &Workspace, form: &str, of: &str) -> Result<File, Error> {
         let hint = format!("choose 1 to {MAX_ITEMS}");
         return Err(Error::new(ErrorKind::Invalid, format!("{} items cannot be exported at once", names.len()), hint));
     }
-    let place = Scratch::new(workspace.dir())?;
+    let place = TemporaryDir::new(workspace.dir())?;
     let path = place.0.join("export");
     let mut file = File::options().read(true).write(true).create_new(true).open(&path).map_err(failed)?;
     match form {
@@ -159,22 +159,22 @@ fn failed(error: io::Error) -> Error {
 }
 
 /// A directory that is removed with its contents on drop.
-pub(super) struct Scratch(pub(super) PathBuf);
+pub(super) struct TemporaryDir(pub(super) PathBuf);
 
-impl Scratch {
+impl TemporaryDir {
     /// Creates a directory in the temporary area of the workspace.
-    pub(super) fn new(workspace: &Path) -> Result<Scratch, Error> {
+    pub(super) fn new(workspace: &Path) -> Result<TemporaryDir, Error> {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = workspace.join("cache").join("scratch").join(format!("{}-{number}", std::process::id()));
         // A directory of the same process id is left over from a crash.
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).map_err(failed)?;
-        Ok(Scratch(path))
+        Ok(TemporaryDir(path))
     }
 }
 
-impl Drop for Scratch {
+impl Drop for TemporaryDir {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_dir_all(&self.0) {
             tracing::warn!(%error, "cannot remove a temporary directory");

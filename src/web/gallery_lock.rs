@@ -152,7 +152,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_second_finds_the_first_and_a_dead_one_is_ignored() {
+    fn a_second_gallery_finds_the_first_and_ignores_a_dead_one() {
         let dir = tempfile::tempdir().unwrap();
         let GalleryLock::Free(held) = GalleryLock::take(dir.path()).unwrap() else { panic!("the lock is taken") };
         let at = |address: &str| Some(address.parse::<SocketAddr>().unwrap());

@@ -32,15 +32,15 @@ use maud::{DOCTYPE, Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
-use super::guesses::Peer;
 use super::reply::{self, ASK_AGAIN, refused};
 use super::state::Gallery;
 use super::url;
+use super::wrong_tokens::Peer;
 
 /// The maximum size of a request: a few images as base64.
 pub(super) const MAX_REQUEST_BYTES: u64 = 48 * 1024 * 1024;
 /// How long a request may take to arrive.
-const ARRIVAL: Duration = Duration::from_secs(60);
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The content security policy: only our own scripts and styles, never inline; no framing; and scripts turn text into
 /// HTML in one place only.
@@ -83,7 +83,7 @@ async fn bound_body(gallery: &Gallery, request: &mut Request) -> Result<(), Box<
     let body = Body::new(Bounded {
         inner: std::mem::take(request.body_mut()),
         left: MAX_REQUEST_BYTES,
-        deadline: Box::pin(sleep(ARRIVAL)),
+        deadline: Box::pin(sleep(ARRIVAL_TIMEOUT)),
         failed: false,
     });
     if !has_body(request) {
@@ -120,10 +120,10 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
     })?;
     let bearer = match gallery.token() {
         Some(token) => match checked_pass(gallery, token, request)? {
-            Pass::Bearer => true,
-            Pass::Cookie => false,
-            Pass::Address(to) => return Err(Box::new(let_in(token, &to))),
-            Pass::None => {
+            TokenSource::Bearer => true,
+            TokenSource::Cookie => false,
+            TokenSource::Address(to) => return Err(Box::new(redirect_with_cookie(token, &to))),
+            TokenSource::None => {
                 let mut response = if text(headers, &ACCEPT).is_some_and(|kinds| kinds.contains("text/html")) {
                     (StatusCode::UNAUTHORIZED, reply::html(token_page())).into_response()
                 } else {
@@ -243,10 +243,10 @@ fn has_body(request: &Request) -> bool {
 }
 
 /// Checks the token, unless this client has presented too many wrong ones.
-fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pass, Box<Response>> {
-    let (guesses, now) = (gallery.guesses(), Instant::now());
+fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<TokenSource, Box<Response>> {
+    let (wrong_tokens, now) = (gallery.wrong_tokens(), Instant::now());
     let peer = request.extensions().get::<Peer>().copied();
-    if guesses.is_refused(peer, now) {
+    if wrong_tokens.is_refused(peer, now) {
         return Err(refusal(
             StatusCode::TOO_MANY_REQUESTS,
             "too many wrong tokens were presented",
@@ -254,8 +254,8 @@ fn checked_pass(gallery: &Gallery, token: &str, request: &Request) -> Result<Pas
         ));
     }
     let found = pass(token, request);
-    if matches!(found, Pass::None) && presents_token(request) {
-        guesses.count(peer, now);
+    if matches!(found, TokenSource::None) && presents_token(request) {
+        wrong_tokens.count(peer, now);
     }
     Ok(found)
 }
@@ -271,7 +271,7 @@ fn presents_token(request: &Request) -> bool {
 }
 
 /// The way a request presents the token.
-enum Pass {
+enum TokenSource {
     Bearer,
     Cookie,
     /// In the URL, from which it is moved to a cookie. Holds the rest of the URL.
@@ -281,19 +281,19 @@ enum Pass {
 
 const COOKIE_NAME: &str = "retake-token";
 
-fn pass(token: &str, request: &Request) -> Pass {
+fn pass(token: &str, request: &Request) -> TokenSource {
     let headers = request.headers();
     let scheme = |it: &str| it.get(..7).is_some_and(|scheme| scheme.eq_ignore_ascii_case("bearer "));
     let bearer = text(headers, &AUTHORIZATION).filter(|it| scheme(it)).and_then(|it| it.get(7..));
     if bearer.is_some_and(|it| same(it.trim(), token)) {
-        return Pass::Bearer;
+        return TokenSource::Bearer;
     }
     let mut cookies = headers.get_all(COOKIE).iter().filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(';'));
     let wanted = fingerprint(token);
     if cookies
         .any(|it| it.trim().split_once('=').is_some_and(|(name, value)| name == COOKIE_NAME && same(value, &wanted)))
     {
-        return Pass::Cookie;
+        return TokenSource::Cookie;
     }
     let query = request.uri().query().unwrap_or_default();
     let mut rest: Vec<&str> = query.split('&').collect();
@@ -304,14 +304,14 @@ fn pass(token: &str, request: &Request) -> Pass {
             let query = rest.join("&");
             // Keep this a path: a second slash would make it a host.
             let path = format!("/{}", request.uri().path().trim_start_matches('/'));
-            Pass::Address(if query.is_empty() { path } else { format!("{path}?{query}") })
+            TokenSource::Address(if query.is_empty() { path } else { format!("{path}?{query}") })
         }
-        _ => Pass::None,
+        _ => TokenSource::None,
     }
 }
 
 /// Responds to a URL with the token: sets a cookie and redirects to the URL without the token.
-fn let_in(token: &str, to: &str) -> Response {
+fn redirect_with_cookie(token: &str, to: &str) -> Response {
     let cookie = format!("{COOKIE_NAME}={}; Path=/; HttpOnly; SameSite=Strict", fingerprint(token));
     let location = HeaderValue::from_str(to).unwrap_or(HeaderValue::from_static("/"));
     let mut response = (StatusCode::SEE_OTHER, [(LOCATION, location)]).into_response();
@@ -415,7 +415,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_names_of_this_machine_are_ours() {
+    fn only_names_of_this_machine_are_accepted() {
         for name in ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "[::1]"] {
             assert!(is_loopback_name(name), "{name}");
         }

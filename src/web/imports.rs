@@ -14,7 +14,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::exports::Scratch;
+use super::exports::TemporaryDir;
 use super::guard::{MAX_REQUEST_BYTES, RequestMemory};
 use super::reply::{Failed, refused};
 use super::state::Gallery;
@@ -96,7 +96,7 @@ fn bring(workspace: &Workspace, actor: &Actor, dropped: Dropped) -> Result<Broug
         let message = format!("{} files cannot be imported at once", dropped.files.len());
         return Err(Error::new(ErrorKind::Invalid, message, format!("send 1 to {MAX_FILES}")));
     }
-    let place = Scratch::new(workspace.dir())?;
+    let place = TemporaryDir::new(workspace.dir())?;
     let failed = |error: std::io::Error| {
         Error::new(ErrorKind::Internal, "the files could not be stored", "look at the cause, then try again")
             .caused_by(error)

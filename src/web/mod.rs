@@ -1,7 +1,7 @@
 //! The gallery: the workspace in a browser, and its tools over HTTP, in one process.
 //!
 //! ```text
-//! connection ── server.rs   limits, timeouts (patience.rs), an orderly end
+//! connection ── server.rs   limits, timeouts (write_timeout.rs), an orderly end
 //!      │
 //!    guard.rs               access: Host, Origin, the token; security headers
 //!      │
@@ -22,23 +22,23 @@
 mod api;
 mod assets;
 mod checking;
+mod compression;
 mod events;
 mod exports;
 mod gallery_lock;
 mod guard;
-mod guesses;
 mod imports;
 mod openapi;
 mod pages;
-mod patience;
 mod pictures;
 mod ranges;
 mod reply;
 mod server;
-mod squeeze;
 mod state;
 mod url;
 mod words;
+mod write_timeout;
+mod wrong_tokens;
 mod zip;
 
 pub use crate::demo::fill;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use axum::Json;
 use serde_json::{Map, Value, json};
 
-use crate::wire::tool::Entry;
+use crate::wire::tool::ToolEntry;
 use crate::wire::tools;
 
 /// Handles `GET /api/openapi.json`.
@@ -30,7 +30,7 @@ fn describe() -> Value {
         json!({ "get": {
             "operationId": "events",
             "summary": "What happens, as it happens",
-            "description": "Server-sent events. `change`: someone recorded, annotated, titled, archived or restored; its data \
+            "description": "Server-sent events. `change`: something was recorded, annotated, renamed, archived or restored; its data \
                 is {session, seq, at, kind, index}. `missed`: something may have been missed; ask again for what you show.",
             "responses": { "200": { "description": "Events.", "content": { "text/event-stream": {} } } },
         }}),
@@ -59,7 +59,7 @@ fn describe() -> Value {
     })
 }
 
-fn verb(entry: &Entry) -> Value {
+fn verb(entry: &ToolEntry) -> Value {
     let mut answer = (*entry.output).clone();
     // Over HTTP, errors have their own status.
     if let Some(Value::Array(choices)) = answer.remove("anyOf")
@@ -126,11 +126,11 @@ fn responses(answer: &Map<String, Value>) -> Value {
     };
     json!({
         "200": { "description": "The answer.", "content": { "application/json": { "schema": answer } } },
-        "400": failure("The request is wrong: the hint says how to write it."),
+        "400": failure("The request is invalid; the hint explains how to correct it."),
         "401": failure("The token is missing or wrong."),
         "403": failure("The request comes from another origin, or for another host."),
         "404": failure("The session, iteration or tool does not exist."),
-        "409": failure("Someone else was faster, or the session is archived."),
+        "409": failure("Another client wrote first, or the session is archived."),
         "410": failure("It was lost to damage."),
         "413": failure("The request is too large."),
         "415": failure("The request is not JSON."),

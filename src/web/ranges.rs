@@ -16,7 +16,7 @@ const CHUNK_BYTES: u64 = 256 * 1024;
 
 /// The part of a file to respond with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Part {
+enum FilePart {
     Whole,
     Range(RangeInclusive<u64>),
     Unsatisfiable,
@@ -25,13 +25,15 @@ enum Part {
 /// Returns the requested part of an open file. `tag` is the entity tag of the file, without quotes.
 pub(super) fn respond(file: File, length: u64, request: &HeaderMap, tag: &str) -> Response {
     let (status, body, size, range) = match part(request, length, tag) {
-        Part::Whole => (StatusCode::OK, stream_from(file, 0, length), length, None),
-        Part::Range(range) => {
+        FilePart::Whole => (StatusCode::OK, stream_from(file, 0, length), length, None),
+        FilePart::Range(range) => {
             let size = range.end() - range.start() + 1;
             let described = format!("bytes {}-{}/{length}", range.start(), range.end());
             (StatusCode::PARTIAL_CONTENT, stream_from(file, *range.start(), size), size, Some(described))
         }
-        Part::Unsatisfiable => (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty(), 0, Some(format!("bytes */{length}"))),
+        FilePart::Unsatisfiable => {
+            (StatusCode::RANGE_NOT_SATISFIABLE, Body::empty(), 0, Some(format!("bytes */{length}")))
+        }
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -44,29 +46,29 @@ pub(super) fn respond(file: File, length: u64, request: &HeaderMap, tag: &str) -
     response
 }
 
-fn part(request: &HeaderMap, length: u64, tag: &str) -> Part {
-    let Some(range) = request.get(RANGE).and_then(|range| range.to_str().ok()) else { return Part::Whole };
+fn part(request: &HeaderMap, length: u64, tag: &str) -> FilePart {
+    let Some(range) = request.get(RANGE).and_then(|range| range.to_str().ok()) else { return FilePart::Whole };
     // The client has a part of a different version.
     if request.get(IF_RANGE).is_some_and(|known| known.as_bytes() != format!("\"{tag}\"").as_bytes()) {
-        return Part::Whole;
+        return FilePart::Whole;
     }
     let Some((first, last)) = range.strip_prefix("bytes=").and_then(|range| range.trim().split_once('-')) else {
-        return Part::Whole;
+        return FilePart::Whole;
     };
     match (number(first), number(last)) {
         (Some(Some(first)), Some(last)) => {
             let last = last.unwrap_or(u64::MAX).min(length.saturating_sub(1));
             match first {
-                _ if first >= length => Part::Unsatisfiable,
-                _ if first > last => Part::Whole,
-                _ => Part::Range(first..=last),
+                _ if first >= length => FilePart::Unsatisfiable,
+                _ if first > last => FilePart::Whole,
+                _ => FilePart::Range(first..=last),
             }
         }
         // A suffix range: the last bytes of the file.
-        (Some(None), Some(Some(0))) => Part::Unsatisfiable,
-        (Some(None), Some(Some(_))) if length == 0 => Part::Unsatisfiable,
-        (Some(None), Some(Some(last))) => Part::Range(length.saturating_sub(last)..=length - 1),
-        _ => Part::Whole,
+        (Some(None), Some(Some(0))) => FilePart::Unsatisfiable,
+        (Some(None), Some(Some(_))) if length == 0 => FilePart::Unsatisfiable,
+        (Some(None), Some(Some(last))) => FilePart::Range(length.saturating_sub(last)..=length - 1),
+        _ => FilePart::Whole,
     }
 }
 
@@ -117,25 +119,25 @@ mod tests {
             part(&headers, length, "tag")
         };
         for (range, expected) in [
-            ("bytes=0-", Part::Range(0..=99)),
-            ("bytes=10-19", Part::Range(10..=19)),
-            ("bytes=90-1000", Part::Range(90..=99)),
-            ("bytes=-10", Part::Range(90..=99)),
-            ("bytes=-1000", Part::Range(0..=99)),
-            ("bytes=99-99", Part::Range(99..=99)),
-            ("bytes=99999999999999999999999-", Part::Unsatisfiable),
-            ("bytes=100-", Part::Unsatisfiable),
-            ("bytes=-0", Part::Unsatisfiable),
-            ("bytes=20-10", Part::Whole),
-            ("bytes=1-2,4-5", Part::Whole),
-            ("bytes=-", Part::Whole),
-            ("bytes=+1-2", Part::Whole),
-            ("pages=1-2", Part::Whole),
+            ("bytes=0-", FilePart::Range(0..=99)),
+            ("bytes=10-19", FilePart::Range(10..=19)),
+            ("bytes=90-1000", FilePart::Range(90..=99)),
+            ("bytes=-10", FilePart::Range(90..=99)),
+            ("bytes=-1000", FilePart::Range(0..=99)),
+            ("bytes=99-99", FilePart::Range(99..=99)),
+            ("bytes=99999999999999999999999-", FilePart::Unsatisfiable),
+            ("bytes=100-", FilePart::Unsatisfiable),
+            ("bytes=-0", FilePart::Unsatisfiable),
+            ("bytes=20-10", FilePart::Whole),
+            ("bytes=1-2,4-5", FilePart::Whole),
+            ("bytes=-", FilePart::Whole),
+            ("bytes=+1-2", FilePart::Whole),
+            ("pages=1-2", FilePart::Whole),
         ] {
             assert_eq!(of(range, 100), expected, "{range}");
         }
-        assert_eq!(of("bytes=0-", 0), Part::Unsatisfiable);
-        assert_eq!(of("bytes=-5", 0), Part::Unsatisfiable);
+        assert_eq!(of("bytes=0-", 0), FilePart::Unsatisfiable);
+        assert_eq!(of("bytes=-5", 0), FilePart::Unsatisfiable);
     }
 
     #[test]
@@ -144,7 +146,7 @@ mod tests {
             let known = HeaderValue::from_static(known);
             HeaderMap::from_iter([(RANGE, HeaderValue::from_static("bytes=5-")), (IF_RANGE, known)])
         };
-        assert_eq!(part(&headers("\"tag\""), 10, "tag"), Part::Range(5..=9));
-        assert_eq!(part(&headers("\"other\""), 10, "tag"), Part::Whole);
+        assert_eq!(part(&headers("\"tag\""), 10, "tag"), FilePart::Range(5..=9));
+        assert_eq!(part(&headers("\"other\""), 10, "tag"), FilePart::Whole);
     }
 }

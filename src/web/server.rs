@@ -20,10 +20,10 @@ use tokio::runtime::Builder;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::timeout;
 
-use super::guesses::Peer;
-use super::patience::Patient;
 use super::state::{Gallery, MAX_CALLS};
-use super::{api, assets, checking, events, exports, guard, imports, openapi, pages, pictures, reply, squeeze};
+use super::write_timeout::WriteTimeout;
+use super::wrong_tokens::Peer;
+use super::{api, assets, checking, compression, events, exports, guard, imports, openapi, pages, pictures, reply};
 use crate::mcp;
 use crate::platform::termination;
 use crate::wire::{Error, ErrorKind};
@@ -32,13 +32,13 @@ use crate::workspace::Workspace;
 /// The maximum number of connections; further ones wait in the system's backlog.
 const MAX_CONNECTIONS: usize = 512;
 /// How long the headers of a request may take, and how long a connection may be idle.
-const HEADERS: Duration = Duration::from_secs(15);
+const HEADERS_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long a client may go without reading any of a response.
-const READING: Duration = Duration::from_secs(30);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The maximum size of a request's headers.
 const MAX_HEADER_BYTES: usize = 64 * 1024;
 /// How long requests may take to finish on shutdown.
-const FINISHING: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The options of a gallery server.
 pub struct Serving {
@@ -126,10 +126,10 @@ impl Bound {
             let gallery = Gallery::new(workspace, serving.user, serving.token, ending);
             events::relay(news, &gallery);
             tokio::spawn(pages::warm_up(gallery.clone()));
-            accept(listener, router(gallery, agents), READING, end, ended).await;
+            accept(listener, router(gallery, agents), WRITE_TIMEOUT, end, ended).await;
             Ok(())
         });
-        runtime.shutdown_timeout(FINISHING);
+        runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
         served
     }
 }
@@ -149,9 +149,9 @@ fn router(gallery: Gallery, agents: MethodRouter<Gallery>) -> Router {
         .route("/workspace/read", post(checking::mark_read).fallback(wrong_method))
         .route("/mcp", agents)
         .route("/api/openapi.json", get_only(get(openapi::document)))
-        .route("/api/{verb}", get(api::ask).post(api::tell).fallback(wrong_method))
+        .route("/api/{verb}", get(api::get).post(api::post).fallback(wrong_method))
         .fallback(nothing_here)
-        .layer(middleware::from_fn(squeeze::squeeze))
+        .layer(middleware::from_fn(compression::compress))
         .layer(middleware::from_fn_with_state(gallery.clone(), guard::guard))
         .with_state(gallery)
 }
@@ -170,21 +170,24 @@ async fn wrong_method() -> Response {
     reply::refused(
         StatusCode::METHOD_NOT_ALLOWED,
         "that cannot be done here",
-        "/api/openapi.json says what can be done where",
+        "see /api/openapi.json for paths and methods",
     )
 }
 
 async fn accept(
     listener: tokio::net::TcpListener,
     router: Router,
-    patience: Duration,
+    write_timeout: Duration,
     end: watch::Sender<bool>,
     ended: impl Future<Output = ()>,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let mut ended = std::pin::pin!(ended);
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEADERS).max_header_size(MAX_HEADER_BYTES).half_close(false);
+    http.timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_TIMEOUT)
+        .max_header_size(MAX_HEADER_BYTES)
+        .half_close(false);
     loop {
         let accepted = tokio::select! {
             accepted = next(&listener, &places) => accepted,
@@ -194,16 +197,16 @@ async fn accept(
         // Otherwise each part of a response waits up to 40 ms for the acknowledgement of the previous one (Nagle's
         // algorithm).
         let _ = stream.set_nodelay(true);
-        let stream = TokioIo::new(Patient::new(stream, patience));
+        let stream = TokioIo::new(WriteTimeout::new(stream, write_timeout));
         let connection = http.serve_connection(stream, TowerToHyperService::new(router.clone().layer(Extension(peer))));
         let mut ending = end.subscribe();
         tokio::spawn(async move {
             let _place = place;
             let mut connection = std::pin::pin!(connection);
-            let told = async move { ending.wait_for(|ending| *ending).await.is_ok() };
+            let shutdown = async move { ending.wait_for(|ending| *ending).await.is_ok() };
             let done = tokio::select! {
                 done = connection.as_mut() => Some(done),
-                _ = told => None,
+                _ = shutdown => None,
             };
             let done = match done {
                 Some(done) => done,
@@ -221,7 +224,7 @@ async fn accept(
     // Sending fails if all connections have already ended.
     let _ = end.send(true);
     let all = u32::try_from(MAX_CONNECTIONS).unwrap_or(u32::MAX);
-    if timeout(FINISHING, places.acquire_many(all)).await.is_err() {
+    if timeout(SHUTDOWN_TIMEOUT, places.acquire_many(all)).await.is_err() {
         tracing::info!("some connections did not finish in time");
     }
 }
@@ -265,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn a_taken_port_says_so() {
+    fn a_port_in_use_is_reported() {
         let first = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let error = bind(first.address).err().unwrap();
         assert_eq!(error.kind, ErrorKind::Busy);
@@ -290,19 +293,19 @@ mod tests {
 
     impl Drop for Endless {
         fn drop(&mut self) {
-            let _ = self.0.take().map(|told| told.send(()));
+            let _ = self.0.take().map(|dropped| dropped.send(()));
         }
     }
 
     #[test]
-    fn a_client_that_never_reads_is_left() {
+    fn a_client_that_never_reads_is_disconnected() {
         use std::io::Write;
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let (told, left) = tokio::sync::oneshot::channel();
-            let told = std::sync::Mutex::new(Some(told));
+            let (dropped, left) = tokio::sync::oneshot::channel();
+            let dropped = std::sync::Mutex::new(Some(dropped));
             let answer = move || {
-                let body = Endless(told.lock().unwrap().take());
+                let body = Endless(dropped.lock().unwrap().take());
                 async move { Response::new(axum::body::Body::new(body)) }
             };
             let answer = Arc::new(answer);

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
 use super::checking::Checking;
-use super::guesses::Guesses;
+use super::wrong_tokens::WrongTokens;
 use crate::model::Actor;
 use crate::wire::{Error, ErrorKind};
 use crate::workspace::{Change, Overview, Workspace};
@@ -22,7 +22,7 @@ const MAX_LISTENERS: usize = 128;
 /// The maximum total size of all request bodies in memory: four of the largest.
 const MAX_REQUEST_MEMORY: usize = 4 * 48 * 1024 * 1024;
 /// How long a request waits for a permit.
-const TURN: Duration = Duration::from_secs(20);
+const PERMIT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The state shared by all requests. Cheap to clone.
 #[derive(Clone)]
@@ -36,7 +36,7 @@ struct Inner {
     reads: Semaphore,
     listeners: Arc<Semaphore>,
     request_memory: Arc<Semaphore>,
-    guesses: Guesses,
+    wrong_tokens: WrongTokens,
     overview: Arc<Overview>,
     checking: Arc<Checking>,
     news: broadcast::Sender<Change>,
@@ -63,7 +63,7 @@ impl Gallery {
         let calls = Arc::new(Semaphore::new(MAX_CALLS));
         let listeners = Arc::new(Semaphore::new(MAX_LISTENERS));
         let request_memory = Arc::new(Semaphore::new(MAX_REQUEST_MEMORY));
-        let guesses = Guesses::default();
+        let wrong_tokens = WrongTokens::default();
         let (overview, checking) = (Arc::default(), Arc::default());
         Gallery(Arc::new(Inner {
             workspace,
@@ -73,7 +73,7 @@ impl Gallery {
             reads: Semaphore::new(max_reads()),
             listeners,
             request_memory,
-            guesses,
+            wrong_tokens,
             overview,
             checking,
             news,
@@ -86,7 +86,7 @@ impl Gallery {
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let turn = timeout(TURN, Arc::clone(&self.0.calls).acquire_owned()).await;
+        let turn = timeout(PERMIT_TIMEOUT, Arc::clone(&self.0.calls).acquire_owned()).await;
         let Ok(Ok(turn)) = turn else {
             return Err(Error::new(
                 ErrorKind::Busy,
@@ -110,7 +110,7 @@ impl Gallery {
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
-        let Ok(Ok(_turn)) = timeout(TURN, self.0.reads.acquire()).await else {
+        let Ok(Ok(_turn)) = timeout(PERMIT_TIMEOUT, self.0.reads.acquire()).await else {
             let hint = "try again in a moment, with fewer at once";
             return Err(Error::new(ErrorKind::Busy, "too many requests are waiting", hint));
         };
@@ -121,7 +121,7 @@ impl Gallery {
     pub(super) async fn request_memory(&self, bytes: u64) -> Option<OwnedSemaphorePermit> {
         let bytes = u32::try_from(bytes.min(MAX_REQUEST_MEMORY as u64)).ok()?;
         let reserved = Arc::clone(&self.0.request_memory).acquire_many_owned(bytes);
-        timeout(TURN, reserved).await.ok()?.ok()
+        timeout(PERMIT_TIMEOUT, reserved).await.ok()?.ok()
     }
 
     /// Returns a short hash that identifies the workspace without naming it.
@@ -150,8 +150,8 @@ impl Gallery {
     }
 
     /// Returns the record of wrong tokens.
-    pub(super) fn guesses(&self) -> &Guesses {
-        &self.0.guesses
+    pub(super) fn wrong_tokens(&self) -> &WrongTokens {
+        &self.0.wrong_tokens
     }
 
     /// Returns the token that requests must carry.

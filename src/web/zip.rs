@@ -10,10 +10,10 @@ use std::path::Path;
 pub(super) struct Zip<W> {
     out: W,
     at: u64,
-    entries: Vec<Entry>,
+    entries: Vec<ZipEntry>,
 }
 
-struct Entry {
+struct ZipEntry {
     name: String,
     checksum: u32,
     size: u32,
@@ -77,7 +77,7 @@ impl<W: Write> Zip<W> {
     }
 
     fn begin(&mut self, name: &str, checksum: u32, size: u64) -> io::Result<()> {
-        let entry = Entry { name: name.to_owned(), checksum, size: small(size)?, at: small(self.at)? };
+        let entry = ZipEntry { name: name.to_owned(), checksum, size: small(size)?, at: small(self.at)? };
         small(self.at + size)?;
         let mut bytes = 0x0403_4b50_u32.to_le_bytes().to_vec();
         bytes.extend_from_slice(&header(&entry));
@@ -90,7 +90,7 @@ impl<W: Write> Zip<W> {
 }
 
 /// Returns the fields that a local file header and a directory entry have in common.
-fn header(entry: &Entry) -> Vec<u8> {
+fn header(entry: &ZipEntry) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(26);
     for field in [VERSION, FLAGS, 0, 0, DATE] {
         bytes.extend_from_slice(&field.to_le_bytes());

@@ -11,7 +11,7 @@ use crate::model::{
 use crate::store::{Fault, FaultKind};
 use crate::workspace::ImageCheck;
 
-use super::limits::{self, Page};
+use super::limits::{self, PageRows};
 use super::{Api, Error, cursor, is_zero};
 
 /// The session to audit.
@@ -170,7 +170,7 @@ impl Api<'_> {
             next_cursor: None,
         };
         let from: u32 = from.unwrap_or(0);
-        let mut page = Page::new(limit, self.reply_bytes, &view);
+        let mut page = PageRows::new(limit, self.reply_bytes, &view);
         for event in trail.events.iter().filter(|event| event.seq >= from) {
             let role = trail.roles.get(&event.seq).cloned();
             if !page.push(AuditEvent { role, ..AuditEvent::from(event) }) {
@@ -253,11 +253,11 @@ fn body_summary(body: &EventBody) -> String {
             let with = iteration.recipe.provider.as_ref().map(|provider| format!("; made with {provider}"));
             let outcome = &iteration.outcome;
             let cost = outcome.cost.as_ref().map(|cost| format!("; cost {} {}", cost.amount, cost.currency));
-            let said = outcome.message.as_ref().map(|message| {
+            let described = outcome.message.as_ref().map(|message| {
                 let message = limits::clipped(message, 200).unwrap_or_else(|| message.clone());
                 format!("; message {message:?}")
             });
-            let with = [with, cost, said].into_iter().flatten().collect::<String>();
+            let with = [with, cost, described].into_iter().flatten().collect::<String>();
             match outcome.status {
                 OutcomeStatus::Succeeded => format!("{prompt}{with}"),
                 OutcomeStatus::Failed => format!("failed: {prompt}{with}"),

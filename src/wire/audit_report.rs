@@ -7,7 +7,7 @@ use crate::model::{Actor, Cost, Status, Timestamp, amounts};
 use crate::workspace::SessionFilter;
 
 use super::audit::{self, AuditEvent, ChainView, ImagesCheck};
-use super::search::{Bound, time_bound};
+use super::search::{PeriodEdge, time_bound};
 use super::{Api, Error, SessionRow};
 
 /// Which sessions and events to audit.
@@ -75,8 +75,8 @@ impl Api<'_> {
     pub fn audit_report(&self, request: &AuditReportRequest) -> Result<AuditReport, Error> {
         let now = self.workspace.now();
         let matching = Matching {
-            since: time_bound("since", request.since.as_deref(), now, Bound::Start)?,
-            until: time_bound("until", request.until.as_deref(), now, Bound::End)?,
+            since: time_bound("since", request.since.as_deref(), now, PeriodEdge::Start)?,
+            until: time_bound("until", request.until.as_deref(), now, PeriodEdge::End)?,
             actor: request.actor.as_deref().map(str::to_lowercase),
         };
         let filter = SessionFilter {

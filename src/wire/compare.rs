@@ -33,7 +33,7 @@ pub struct CompareView {
     /// The iterations, in the order asked for. Every list of values below has this order.
     pub iterations: Vec<ComparedIteration>,
     /// How each of the others differs from the first.
-    pub differences: Vec<Difference>,
+    pub differences: Vec<DifferenceView>,
     /// The parameters that differ, with a value for each iteration.
     pub parameters: Vec<ParameterRow>,
     /// The LoRAs that differ, with a weight for each iteration.
@@ -72,7 +72,7 @@ pub struct ComparedIteration {
 /// How an iteration differs from the first.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct Difference {
+pub struct DifferenceView {
     /// The iteration, as it is named in `iterations`.
     pub reference: ExactReference,
     /// The kind of step from the first to it: `reroll` (only the seed differs), `tweak`, `reprompt`, `remodel`,
@@ -131,7 +131,7 @@ impl Api<'_> {
         });
         let mut view = CompareView {
             iterations: iterations.collect(),
-            differences: found.differences.into_iter().map(Difference::from).collect(),
+            differences: found.differences.into_iter().map(DifferenceView::from).collect(),
             parameters: found.parameters,
             loras: found.loras,
             same: found.same.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
@@ -169,8 +169,8 @@ impl Api<'_> {
 /// The maximum number of characters of a prompt below an image, which is more than fit there.
 const MAX_LABEL_CHARS: usize = 300;
 
-impl From<workspace::Difference> for Difference {
-    fn from(difference: workspace::Difference) -> Difference {
+impl From<workspace::Difference> for DifferenceView {
+    fn from(difference: workspace::Difference) -> DifferenceView {
         // Differing parameters and LoRAs are in tables with a column for each iteration.
         let RecipeDiff { label, summary, prompt, prompt_sent, negative_prompt, nodes, .. } = difference.recipe;
         let (visual, visual_problem) = match difference.visual {
@@ -178,7 +178,7 @@ impl From<workspace::Difference> for Difference {
             Some(Err(error)) => (None, Some(Error::from(error).message)),
             None => (None, None),
         };
-        Difference {
+        DifferenceView {
             reference: difference.reference,
             label,
             summary,

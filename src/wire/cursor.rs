@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn decodes_the_place() {
+    fn decodes_the_position() {
         assert_eq!(number(&encode("audit session-2025-12-11-001", "42")).unwrap(), 42);
     }
 

@@ -278,6 +278,14 @@ fn request_words(error: &RequestError, vocabulary: &dyn Vocabulary) -> Words {
     }
 }
 
+/// Returns the kind of error for a path that cannot be used.
+fn path_kind(source: Option<&io::Error>) -> ErrorKind {
+    match source.map(io::Error::kind) {
+        Some(io::ErrorKind::NotFound) => ErrorKind::NotFound,
+        _ => ErrorKind::Invalid,
+    }
+}
+
 fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Words {
     use ErrorKind::{Archived, Conflict, Damaged, Internal, Invalid, NotFound};
     use workspace::Error;
@@ -382,9 +390,10 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
             "its bytes are kept: read the original, and open it with a program for its type",
         ),
         Error::Video { .. } => Words::new(Invalid, message, "compare the recipes, or record a frame of it as an image"),
-        Error::InvalidPath { hint, source, .. } => {
-            let missing = source.as_ref().is_some_and(|source| source.kind() == io::ErrorKind::NotFound);
-            Words::new(if missing { NotFound } else { Invalid }, message, *hint)
+        Error::InvalidPath { hint, source, .. } => Words::new(path_kind(source.as_ref()), message, *hint),
+        Error::InvalidBundle { source, .. } => {
+            let write = command("export --bundle FILE");
+            Words::new(path_kind(source.as_ref()), message, format!("pass an audit bundle; to write one, {write}"))
         }
         Error::InvalidInput { hint, .. } => Words::new(Invalid, message, *hint),
         Error::Export(source) => Words::new(
@@ -472,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn every_refusal_names_its_session_and_a_way_on() {
+    fn every_refusal_names_its_session_and_has_a_hint() {
         let id = "session-2025-12-11-001".parse().unwrap();
         for (refusal, kind) in [
             (Refusal::NoSession(id), ErrorKind::NotFound),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Query;
 use crate::model::query::{Field, MatchKind};
-use crate::model::words::{Word, words};
+use crate::model::tokenizer::{Word, words};
 
 /// A part of a text around the words that matched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Cost, Iteration, IterationId, IterationState, OutcomeStatus, Seed, SessionId, Timestamp};
 
-use super::limits::{self, Page};
+use super::limits::{self, PageRows};
 use super::{Api, Error, ImageView, cursor};
 
 /// Which iterations to list.
@@ -139,7 +139,7 @@ impl Api<'_> {
             next_cursor: None,
             lost: lost(0),
         };
-        let mut page = Page::new(limit, self.reply_bytes, &list);
+        let mut page = PageRows::new(limit, self.reply_bytes, &list);
         let mut lower = 0;
         for (&index, state) in session.iterations.range(..upper).rev() {
             let images = request.include_images.then(|| self.image_views(id.iteration(index), &state.iteration.images));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_leaves_out_what_goes_without_saying() {
+    fn a_row_omits_default_values() {
         let plain = r#"{"index":3,"prompt":"a cat","timestamp":"2025-12-11T14:45:22.456Z","metadata":{"seed":"18446744073709551615"}}"#;
         assert_eq!(shown(&state("a cat", Some("session-2025-12-11-001#2"))), plain);
         assert!(shown(&state("a cat", None)).contains(r#""noParent":true"#));

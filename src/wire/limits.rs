@@ -49,19 +49,19 @@ pub(super) fn limit(asked: Option<u32>) -> Result<usize, Error> {
 }
 
 /// The rows of a page: as many as the limit and the size allow, but at least one.
-pub(super) struct Page<T> {
+pub(super) struct PageRows<T> {
     /// The rows so far.
     pub(super) rows: Vec<T>,
     limit: usize,
     bytes_left: usize,
 }
 
-impl<T: Serialize> Page<T> {
+impl<T: Serialize> PageRows<T> {
     /// Creates a page of at most `limit` rows in a reply of at most `reply_bytes`. `envelope` is the reply without rows and
     /// cursor.
-    pub(super) fn new(limit: usize, reply_bytes: usize, envelope: &impl Serialize) -> Page<T> {
+    pub(super) fn new(limit: usize, reply_bytes: usize, envelope: &impl Serialize) -> PageRows<T> {
         let bytes_left = reply_bytes.saturating_sub(json_bytes(envelope) + CURSOR_BYTES);
-        Page { rows: Vec::new(), limit, bytes_left }
+        PageRows { rows: Vec::new(), limit, bytes_left }
     }
 
     /// Adds a row, or returns `false` if the page is full. The first row is always added, so that paging makes
@@ -209,15 +209,15 @@ mod tests {
 
     #[test]
     fn a_page_is_full_by_rows_or_by_bytes() {
-        let mut few = Page::new(2, MAX_REPLY_BYTES, &"{}");
+        let mut few = PageRows::new(2, MAX_REPLY_BYTES, &"{}");
         assert!(few.push(1) && few.push(2) && !few.push(3));
 
-        let mut large = Page::new(1000, MAX_REPLY_BYTES, &"{}");
+        let mut large = PageRows::new(1000, MAX_REPLY_BYTES, &"{}");
         let row = "x".repeat(10_000);
         while large.push(row.clone()) {}
         assert_eq!(large.rows.len(), 5);
 
-        let mut huge = Page::new(1, MAX_REPLY_BYTES, &"{}");
+        let mut huge = PageRows::new(1, MAX_REPLY_BYTES, &"{}");
         assert!(huge.push("x".repeat(100_000)), "an empty page would never make progress");
     }
 

@@ -8,8 +8,8 @@ use crate::model::{Order, SessionId, Status, Timestamp};
 use crate::store::{self, RecencyKey};
 use crate::workspace::{SessionFilter, Workspace, place};
 
-use super::limits::{self, Page};
-use super::search::{Bound, time_bound};
+use super::limits::{self, PageRows};
+use super::search::{PeriodEdge, time_bound};
 use super::{Api, Error, SessionRow, cursor};
 
 /// Which sessions to list.
@@ -117,7 +117,7 @@ impl Api<'_> {
         }
         let ids: Vec<SessionId> = candidates.iter().map(|summary| summary.id).collect();
         let losses = self.workspace.losses()?;
-        let mut page = Page::new(limit, self.reply_bytes, &list);
+        let mut page = PageRows::new(limit, self.reply_bytes, &list);
         let mut last = None;
         for (summary, cost) in candidates.iter().zip(self.workspace.costs(&ids)?) {
             if !page.push(
@@ -161,8 +161,8 @@ impl ListRequest {
             order: self.sort.unwrap_or_default(),
             project: self.project.clone(),
             query: self.query.clone(),
-            since: time_bound("since", self.since.as_deref(), now, Bound::Start)?,
-            until: time_bound("until", self.until.as_deref(), now, Bound::End)?,
+            since: time_bound("since", self.since.as_deref(), now, PeriodEdge::Start)?,
+            until: time_bound("until", self.until.as_deref(), now, PeriodEdge::End)?,
         })
     }
 
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_survives_its_cursor() {
+    fn a_position_round_trips_through_its_cursor() {
         let id = "session-2025-12-11-1000".parse().unwrap();
         let place = RecencyKey { modified: Timestamp::from_millis(-5).unwrap(), id };
         assert_eq!(parse_place(&show_place(place)), Some(place));

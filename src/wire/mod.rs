@@ -41,7 +41,7 @@ pub use annotate::{AnnotateRequest, AnnotationView, AnnotationsView};
 pub use archive::ArchiveRequest;
 pub use audit::{AuditEvent, AuditRequest, AuditView, ChainFault, ChainView, ImageFault, ImagesCheck};
 pub use audit_report::{AuditReport, AuditReportRequest, AuditedSession};
-pub use compare::{CompareRequest, CompareView, ComparedIteration, Difference, LineageView};
+pub use compare::{CompareRequest, CompareView, ComparedIteration, DifferenceView, LineageView};
 pub use error::{Error, ErrorBody, ErrorKind, ErrorView};
 pub use excerpt::{Excerpt, ExcerptField, ExcerptPart};
 pub use get::{GetRequest, IterationView, OutcomeView, RecipeView};

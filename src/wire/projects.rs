@@ -45,7 +45,7 @@ impl Api<'_> {
         let (projects, sessions_without) = self.workspace.projects()?;
         let total_projects = projects.len() as u64;
         let mut list = ProjectList { projects: Vec::new(), total_projects, sessions_without };
-        let mut page = limits::Page::new(usize::MAX, self.reply_bytes, &list);
+        let mut page = limits::PageRows::new(usize::MAX, self.reply_bytes, &list);
         for project in projects {
             let row = ProjectRow {
                 project: project.name,

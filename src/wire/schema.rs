@@ -15,7 +15,7 @@ use super::{DEFAULT_REPLY_BYTES, ErrorView, MAX_REPLY_BYTES};
 
 /// Returns the schema of a tool's arguments.
 pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
-    let mut schema = plain::<T>(Side::Input);
+    let mut schema = plain::<T>(JsonWriter::Input);
     // The tool has its own description.
     schema.remove("description");
     let properties = schema.entry("properties").or_insert_with(|| json!({}));
@@ -37,10 +37,10 @@ pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
 /// Some clients validate the structured content of failures too, and would show an agent their own validation error
 /// instead of our hint.
 pub(crate) fn output<T: JsonSchema>() -> Arc<Map<String, Value>> {
-    let mut schema = plain::<T>(Side::Output);
+    let mut schema = plain::<T>(JsonWriter::Output);
     schema.remove("description");
     let required = schema.remove("required").unwrap_or_else(|| json!([]));
-    let mut failure = plain::<ErrorView>(Side::Output);
+    let mut failure = plain::<ErrorView>(JsonWriter::Output);
     if let (Some(Value::Object(view)), Some(Value::Object(error))) =
         (schema.get_mut("properties"), failure.remove("properties"))
     {
@@ -52,23 +52,23 @@ pub(crate) fn output<T: JsonSchema>() -> Arc<Map<String, Value>> {
 
 /// The side that writes the JSON.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum JsonWriter {
     Input,
     Output,
 }
 
 /// Returns the values of an enum without fields, as they appear in JSON.
 pub(crate) fn names<T: JsonSchema>() -> Vec<String> {
-    let schema = plain::<T>(Side::Input);
+    let schema = plain::<T>(JsonWriter::Input);
     let names = schema.get("enum").and_then(Value::as_array).into_iter().flatten();
     names.filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-fn plain<T: JsonSchema>(side: Side) -> Map<String, Value> {
+fn plain<T: JsonSchema>(side: JsonWriter) -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
     settings.meta_schema = None;
-    if side == Side::Output {
+    if side == JsonWriter::Output {
         settings = settings.for_serialize();
     }
     let mut schema = Value::from(settings.into_generator().into_root_schema_for::<T>());
@@ -79,7 +79,7 @@ fn plain<T: JsonSchema>(side: Side) -> Map<String, Value> {
     }
 }
 
-fn simplify(schema: &mut Value, side: Side) {
+fn simplify(schema: &mut Value, side: JsonWriter) {
     if say_anything(schema) {
         return;
     }
@@ -93,7 +93,7 @@ fn simplify(schema: &mut Value, side: Side) {
         node.remove("format");
     }
     split_types(node, side);
-    if side == Side::Output {
+    if side == JsonWriter::Output {
         // The bounds and defaults of Rust types are irrelevant in a reply.
         for noise in ["minimum", "maximum", "default"] {
             node.remove(noise);
@@ -140,12 +140,12 @@ fn say_anything(schema: &mut Value) -> bool {
 }
 
 /// Splits a schema with several types: null means that the property is absent, and each other type gets its own schema.
-fn split_types(node: &mut Map<String, Value>, side: Side) {
+fn split_types(node: &mut Map<String, Value>, side: JsonWriter) {
     let Some(Value::Array(types)) = node.get("type") else { return };
     let mut types: Vec<Value> = types.iter().filter(|name| *name != "null").cloned().collect();
     // A value that may be read as a number or a string (a seed) is always written as a string, so that no digit is
     // lost.
-    if side == Side::Output && types.iter().any(|name| name == "string") {
+    if side == JsonWriter::Output && types.iter().any(|name| name == "string") {
         types = vec![json!("string")];
     }
     if let [one] = types.as_slice() {
@@ -227,8 +227,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_that_clients_stumble_over_is_left() {
-        let schema = Value::Object(plain::<Sample>(Side::Input));
+    fn schemas_avoid_what_clients_do_not_support() {
+        let schema = Value::Object(plain::<Sample>(JsonWriter::Input));
         assert_eq!(
             schema,
             json!({
@@ -248,7 +248,7 @@ mod tests {
                 "required": ["title"]
             })
         );
-        let written = plain::<Sample>(Side::Output);
+        let written = plain::<Sample>(JsonWriter::Output);
         assert_eq!(written["properties"]["seed"], json!({ "type": "string", "pattern": "^[0-9]+$" }));
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_take_nothing_unknown() {
+    fn inputs_refuse_unknown_fields() {
         assert_eq!(input::<RecordRequest>(Effect::Adds)["additionalProperties"], false);
     }
 }

@@ -4,8 +4,8 @@ use retake_recipe::fields::optional_whole;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, when};
-use crate::model::words::fold_name;
+use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, time as query_time};
+use crate::model::tokenizer::fold_name;
 use crate::model::{Hash, IterationId, OutcomeStatus, Query, Reference, Seed, Status, Timestamp};
 use crate::search::{self, Sort};
 use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, SimilarTo, image_rating, is_image_rating};
@@ -13,7 +13,7 @@ use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, Similar
 use super::error::RequestError;
 use super::excerpt::{Excerpt, excerpt};
 use super::iterations::{message, metadata};
-use super::limits::{self, Page};
+use super::limits::{self, PageRows};
 use super::{Api, Error, ImageView, Metadata, SessionRow, cursor};
 
 /// What to search for. Everything that is given must hold.
@@ -239,7 +239,7 @@ impl Api<'_> {
             facets: found.facets.map(FacetsView::new),
             hint: if found.total == 0 { self.hint(&query)? } else { None },
         };
-        let mut page = Page::new(limit, self.reply_bytes, &view);
+        let mut page = PageRows::new(limit, self.reply_bytes, &view);
         let (mut last, mut full) = (None, false);
         for hit in &found.hits {
             if !page.push(self.found_iteration(&query, hit, self.marks_prompts)) {
@@ -457,7 +457,7 @@ impl Answer {
 
 /// The end of a period that a time denotes.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Bound {
+pub(super) enum PeriodEdge {
     Start,
     End,
 }
@@ -467,14 +467,14 @@ pub(super) fn time_bound(
     field: &'static str,
     text: Option<&str>,
     now: Timestamp,
-    bound: Bound,
+    bound: PeriodEdge,
 ) -> Result<Option<Timestamp>, Error> {
     let Some(text) = text else { return Ok(None) };
-    let time = when::span(text, now).and_then(|(start, end)| match bound {
-        Bound::Start => Timestamp::from_millis(start),
-        Bound::End => Timestamp::from_millis(end.saturating_sub(1)),
+    let time = query_time::span(text, now).and_then(|(start, end)| match bound {
+        PeriodEdge::Start => Timestamp::from_millis(start),
+        PeriodEdge::End => Timestamp::from_millis(end.saturating_sub(1)),
     });
-    time.map(Some).ok_or_else(|| invalid_time(field, text, when::EXAMPLES))
+    time.map(Some).ok_or_else(|| invalid_time(field, text, query_time::EXAMPLES))
 }
 
 fn invalid_time(field: &'static str, text: &str, hint: &str) -> Error {
@@ -557,7 +557,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_survives_its_cursor() {
+    fn a_position_round_trips_through_its_cursor() {
         let place = search::SearchKey { rank: 3, made: -5, id: "session-2025-12-11-1000#7".parse().unwrap() };
         assert_eq!(parse_place(&show_place(place)), Some(place));
         assert_eq!(parse_place("1 2"), None);

@@ -111,10 +111,10 @@ impl<V> From<V> for Reply<V> {
 }
 
 /// Runs a tool of any type with arguments in JSON.
-type Run = fn(&Entry, Call<'_>, Map<String, Value>) -> Result<Reply<Value>, Error>;
+type RunTool = fn(&ToolEntry, Call<'_>, Map<String, Value>) -> Result<Reply<Value>, Error>;
 
 /// A tool in the registry.
-pub(crate) struct Entry {
+pub(crate) struct ToolEntry {
     /// Its name.
     pub(crate) name: &'static str,
     /// Its display title.
@@ -129,13 +129,13 @@ pub(crate) struct Entry {
     pub(crate) input: Arc<Map<String, Value>>,
     /// The schema of its reply.
     pub(crate) output: Arc<Map<String, Value>>,
-    call: Run,
+    call: RunTool,
 }
 
-impl Entry {
+impl ToolEntry {
     /// Creates the entry of a tool.
-    pub(super) fn of<T: Tool>() -> Entry {
-        Entry {
+    pub(super) fn of<T: Tool>() -> ToolEntry {
+        ToolEntry {
             name: T::NAME,
             title: T::TITLE,
             description: T::DESCRIPTION,
@@ -187,7 +187,7 @@ pub(crate) fn one_line(text: &str, most: usize) -> String {
 /// The maximum number of characters in a text that quotes the caller.
 const MAX_QUOTING_CHARS: usize = 2000;
 
-fn call<T: Tool>(entry: &Entry, call: Call<'_>, mut arguments: Map<String, Value>) -> Result<Reply<Value>, Error> {
+fn call<T: Tool>(entry: &ToolEntry, call: Call<'_>, mut arguments: Map<String, Value>) -> Result<Reply<Value>, Error> {
     let Call { mut api, files } = call;
     if T::EFFECT == Effect::Reads
         && let Some(bytes) = arguments.remove("maxChars").filter(|value| !value.is_null())
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_programs_lead_to_ours() {
+    fn names_used_by_other_programs_are_suggested() {
         for (name, meant) in
             [("cfg", "guidanceScale"), ("cfg_scale", "guidanceScale"), ("checkpoint", "model"), ("image", "images")]
         {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn no_message_speaks_rust() {
+    fn no_message_contains_rust_terms() {
         for (arguments, expected) in [
             (json!({ "prompt": "a cat", "cost": 5 }), "`cost`: the number `5`, expected an object"),
             (json!({ "prompt": "a cat", "loras": "x" }), "`loras`: the text \"x\", expected a list"),

@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_to_leaf_through_are_spread_from_first_to_last() {
+    fn preview_images_are_spread_from_first_to_last() {
         let takes: Vec<Take> =
             (0..100).map(|index| Take { index, hash: Hash::NONE, ratio: None, video: false }).collect();
         let few = spread(&takes);

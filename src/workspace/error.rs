@@ -164,6 +164,16 @@ pub enum Error {
         /// The system error.
         source: Option<io::Error>,
     },
+    /// A file given as an audit bundle is not one, or cannot be read.
+    #[error("{problem}: {}", path.display())]
+    InvalidBundle {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: &'static str,
+        /// The system error.
+        source: Option<io::Error>,
+    },
     /// The input given by the caller cannot be understood.
     #[error("{problem}")]
     InvalidInput {
@@ -176,7 +186,7 @@ pub enum Error {
     #[error("cannot write the export")]
     Export(#[source] io::Error),
     /// The system's random number generator failed.
-    #[error("the system has no random numbers for an idempotency key")]
+    #[error("the system's random number generator failed, which is needed for an idempotency key")]
     NoRandomness(#[source] io::Error),
     /// The call was cancelled.
     #[error("cancelled: the client disconnected")]

@@ -21,7 +21,7 @@ use super::{Error, Workspace, place};
 pub struct Overview {
     rows: Mutex<Rows>,
     covers: Mutex<HashMap<SessionId, KnownCover>>,
-    changed: Mutex<Changed>,
+    changed: Mutex<PendingChanges>,
 }
 
 /// A cover, and the state of the session it was made from: the time of its last modification, and its iteration count.
@@ -53,7 +53,7 @@ pub struct ProjectTally {
 
 /// The changes known to have happened since the rows were read.
 #[derive(Default)]
-struct Changed {
+struct PendingChanges {
     sessions: HashSet<SessionId>,
     everything: bool,
 }
@@ -172,7 +172,7 @@ impl Overview {
     fn refresh(&self, workspace: &Workspace, rows: &mut Rows) -> Result<(), Error> {
         // Read the totals before the rows: whatever is written in between is found by the next call.
         let totals = workspace.log.totals()?;
-        let Changed { sessions, everything } = std::mem::take(&mut *self.changed.lock());
+        let PendingChanges { sessions, everything } = std::mem::take(&mut *self.changed.lock());
         if rows.totals.is_none() || everything {
             return rows.read_all(workspace, totals);
         }

@@ -3,7 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::store::Recovery;
@@ -11,7 +10,7 @@ use crate::store::Recovery;
 use super::{Error, Workspace};
 
 /// The state of a workspace.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct WorkspaceStatus {
@@ -31,12 +30,11 @@ pub struct WorkspaceStatus {
     /// How many recoveries the workspace has been through.
     pub recoveries: u64,
     /// Recoveries whose report has not been read yet, oldest first.
-    #[schemars(with = "Vec<serde_json::Value>")]
     pub unread_recoveries: Vec<Recovery>,
 }
 
 /// What the parts of a workspace take on disk, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct Sizes {

@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_branch_takes_a_lane_of_its_own_and_gives_it_back() {
+    fn a_branch_takes_a_lane_and_releases_it() {
         // 0 ─ 1 ─ 2 ─────── 6
         //     └─ 3   └ 4 ─ 5
         assert_eq!(laid_out(&[None, Some(0), Some(1), Some(1), Some(2), Some(4), Some(2)]), [0, 0, 0, 1, 0, 0, 1]);

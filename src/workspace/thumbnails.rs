@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::images::{self, ImageUnavailable};
@@ -23,7 +22,7 @@ pub enum Thumbnails {
 }
 
 /// The result.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ThumbnailsReport {
     /// The number of images whose thumbnails were created.
@@ -37,7 +36,7 @@ pub struct ThumbnailsReport {
 }
 
 /// An image that could not be looked at.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct UnavailableImage {
     /// An iteration it belongs to.

@@ -3,7 +3,6 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::{Event, EventBody, Hash, SessionId, Timestamp};
@@ -13,7 +12,7 @@ use crate::store::{Detail, Recovery};
 use super::{Error, ImageState, Progress, Workspace};
 
 /// What a check of the whole workspace found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct VerifyReport {
@@ -52,7 +51,7 @@ pub struct VerifyReport {
 }
 
 /// What a repair did.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct RepairReport {
@@ -60,7 +59,6 @@ pub struct RepairReport {
     pub repaired: bool,
     /// What was found, what was done, and what is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<serde_json::Value>")]
     pub recovery: Option<Recovery>,
 }
 

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_place_for_it_is_left_alone() {
+    fn responses_without_room_for_a_mark_are_unchanged() {
         for line in [
             r#"{"id":1,"error":{"code":1,"message":"no"}}"#,
             r#"[{"id":1,"result":{}}]"#,

@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_late_answers_and_rounds() {
+    fn batches_late_responses_and_several_rounds() {
         let mut observer = Observer::default();
         feed(&mut observer, ToServer, json!([call(json!(1)), call(json!(2))]), 0);
         let cancel = json!({"method": "notifications/cancelled", "params": {"requestId": 1}});
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn both_eras_introduce_themselves() {
+    fn clients_of_both_eras_are_identified() {
         let mut observer = Observer::default();
         let hello = json!({"id": 0, "method": "initialize", "params": {"clientInfo": {"name": "c", "version": "1"}}});
         feed(&mut observer, ToServer, hello, 0);

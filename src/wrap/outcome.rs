@@ -419,7 +419,7 @@ mod tests {
 
     #[test]
     fn failures_are_seen_without_a_flag() {
-        for said in [
+        for described in [
             "Error generating image: quota",
             "❌ No images were generated. Please check the logs",
             "Failed to generate images: Request failed: 500 for url: http://127.0.0.1/v1",
@@ -435,29 +435,33 @@ mod tests {
             r#"{"success": "false", "message": "quota"}"#,
             r#"{"statusCode": 429, "message": "slow down"}"#,
         ] {
-            assert!(matches!(ending(text(said)), CallOutcome::Failed(_)), "{said}: {:?}", ending(text(said)));
+            assert!(
+                matches!(ending(text(described)), CallOutcome::Failed(_)),
+                "{described}: {:?}",
+                ending(text(described))
+            );
         }
         let in_block = json!({"content": [{"type": "text", "text": "quota", "isError": true}]});
         assert_eq!(ending(in_block), CallOutcome::Failed("quota".to_owned()));
     }
 
     #[test]
-    fn a_refusal_is_only_one_that_says_so() {
-        for said in [
+    fn only_explicit_refusals_are_refusals() {
+        for described in [
             "Error: Your request was rejected by the safety system.",
             "Failed to generate images: API Error: 1026-prompt involves sensitive content",
             r#"{"success": false, "error": "Content policy violation"}"#,
         ] {
-            assert!(matches!(ending(text(said)), CallOutcome::Refused(_)), "{said}");
+            assert!(matches!(ending(text(described)), CallOutcome::Refused(_)), "{described}");
         }
         assert!(matches!(ending(text("❌ No images were generated.")), CallOutcome::Failed(_)));
     }
 
     #[test]
     fn jobs_are_pending() {
-        let pending = |said: &str| match ending(text(said)) {
+        let pending = |described: &str| match ending(text(described)) {
             CallOutcome::Pending(job) => job,
-            other => panic!("{said}: {other:?}"),
+            other => panic!("{described}: {other:?}"),
         };
         assert_eq!(pending(r#"{"status": "generating", "image_id": "165b9c"}"#), "165b9c");
         assert_eq!(pending(r#"{"success": true, "response": {"data": {"taskId": "t1"}}}"#), "t1");
@@ -468,7 +472,7 @@ mod tests {
 
     #[test]
     fn costs_are_never_invented() {
-        let cost = |said: &str| cost(&ToolAnswer::read(&Ok(text(said))));
+        let cost = |described: &str| cost(&ToolAnswer::read(&Ok(text(described))));
         assert_eq!(cost("💰 Total cost: $0.042").unwrap().amount, 0.042);
         assert_eq!(cost(r#"{"cost_estimate": {"amount_cost": 0.02, "currency": "eur"}}"#).unwrap().currency, "EUR");
         assert_eq!(cost(r#"{"cost_time": 8}"#), None);

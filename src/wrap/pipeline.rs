@@ -68,7 +68,7 @@ enum Work {
 }
 
 /// How often jobs and unrecorded iterations are checked.
-const TICK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// The maximum time that the end of the process waits for the recorder.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -120,7 +120,7 @@ impl Pipeline {
         let Pipeline { tap, work, threads, warn, .. } = self;
         let dropped = tap.counters().dropped.load(SeqCst);
         if dropped > 0 {
-            warn(&format!("{dropped} messages were too large, or came too fast, to be looked into"));
+            warn(&format!("{dropped} messages were too large, or arrived too fast, to be examined"));
         }
         tap.end();
         let deadline = Instant::now() + DRAIN_TIMEOUT;
@@ -130,7 +130,7 @@ impl Pipeline {
         let _ = work.send(Work::End);
         let in_time = threads.pop_front().is_none_or(|recorder| join_until(&recorder, deadline)) && in_time;
         if !in_time {
-            warn("the workspace did not take the last generations in time; they are not recorded");
+            warn("the last generations could not be recorded in time");
         }
     }
 }
@@ -240,7 +240,11 @@ fn record(work: &Receiver<Work>, mut assembler: Assembler, mut sink: Sink, tap: 
     let mut last = Arc::new(Connection::default());
     loop {
         let idle = !assembler.has_jobs() && !sink.recorder.has_backlog();
-        let next = if idle { work.recv().map_err(|_| RecvTimeoutError::Disconnected) } else { work.recv_timeout(TICK) };
+        let next = if idle {
+            work.recv().map_err(|_| RecvTimeoutError::Disconnected)
+        } else {
+            work.recv_timeout(CHECK_INTERVAL)
+        };
         match next {
             Ok(Work::Probe) => {
                 if sink.recorder.probe() {

@@ -358,29 +358,29 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
         words.iter().rev().find(|word| IMAGE_WORDS.contains(&word.as_str()) || OTHER_MEDIA.contains(&word.as_str()))
         && OTHER_MEDIA.contains(&other.as_str())
     {
-        return decided(Kind::Ignore, false, "the name speaks of another medium");
+        return decided(Kind::Ignore, false, "the name refers to another medium");
     }
     if words.last().is_some_and(|word| word == "text" || word == "prompt") && !has(IMAGE_WORDS) {
-        return decided(Kind::Ignore, false, "the name speaks of text");
+        return decided(Kind::Ignore, false, "the name refers to text");
     }
     let verb = words.iter().find(|word| is_verb(word));
     let denied = verb.is_some_and(|verb| DENY.contains(&verb.as_str())) && !does_more(&words);
     if denied {
         return if has(POLL) {
-            decided(Kind::Poll, false, "the name asks for something that exists")
+            decided(Kind::Poll, false, "the name refers to something that exists")
         } else {
-            decided(Kind::Ignore, false, "the name does not make anything")
+            decided(Kind::Ignore, false, "the name does not refer to making anything")
         };
     }
     if words
         .last()
         .is_some_and(|last| matches!(last.as_str(), "status" | "history" | "info" | "list" | "prompt" | "schema"))
     {
-        return decided(Kind::Poll, false, "the name asks for something that exists");
+        return decided(Kind::Poll, false, "the name refers to something that exists");
     }
     let makes = does(GENERATE) || does(EDIT);
     if !makes && words.last().is_some_and(|last| INFORMATION.contains(&last.as_str())) {
-        return decided(Kind::Poll, false, "the name asks for something that exists");
+        return decided(Kind::Poll, false, "the name refers to something that exists");
     }
 
     let argument = |test: fn(&str) -> bool| tool.is_some_and(|tool| tool.properties.keys().any(|key| test(key)));
@@ -400,17 +400,17 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
         return decided(Kind::Edit, image_name || described, "the tool's name indicates image editing");
     }
     if has_prompt && image_name && !asked.inputs.is_empty() {
-        return decided(Kind::Edit, true, "the name speaks of images, and one is given");
+        return decided(Kind::Edit, true, "the name refers to images, and one is given");
     }
     if does(GENERATE) && has_prompt && image_name {
         return decided(Kind::Generate, true, "the tool's name indicates image generation");
     }
     let has_model = asked.recipe.model.is_some() || argument(is_model_key);
     if does(GENERATE) && has_prompt && (described || has_model) && !other_described {
-        return decided(Kind::Generate, false, "it makes something from a prompt, and speaks of images or models");
+        return decided(Kind::Generate, false, "it makes something from a prompt and mentions images or models");
     }
     if has_prompt && image_name {
-        return decided(Kind::Generate, true, "the name speaks of images, and it takes a prompt");
+        return decided(Kind::Generate, true, "the name refers to images, and it takes a prompt");
     }
     if does(GENERATE) && image_name {
         return decided(
@@ -422,7 +422,7 @@ pub(crate) fn recognise(name: &str, tool: Option<&ListedTool>, asked: &CallArgum
     if has_prompt || has_input || does(GENERATE) || words.iter().any(|word| word == "save") {
         return decided(Kind::Unsure, false, "it may make an image: the result decides");
     }
-    decided(Kind::Ignore, false, "neither its name nor its arguments speak of making an image")
+    decided(Kind::Ignore, false, "neither its name nor its arguments refer to making an image")
 }
 
 /// Splits a name or a text into lower-case words, including at changes of case.

@@ -39,7 +39,7 @@ const CALLS_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 /// How long processes that outlive the server may hold its stdout open.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often the calls are polled while waiting for them.
-const TICK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Runs the server until it exits, and returns its exit code.
 pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io::Result<i32> {
@@ -56,7 +56,7 @@ pub(crate) fn run(command: &[OsString], setup: Setup, announce: Announce) -> io:
         let (tap, events) = (pipeline.tap().clone(), events.clone());
         spawn("retake-to-server", move || {
             if let Err(error) = pump::to_server(io::stdin().lock(), stdin, &tap) {
-                tracing::debug!(%error, "the way to the server ended");
+                tracing::debug!(%error, "the connection to the server ended");
             }
             drop(events.send(Event::ClientGone));
         })?;
@@ -89,7 +89,7 @@ fn supervise(incoming: &Receiver<Event>, pid: u32, pipeline: &Pipeline) -> io::R
     let mut deadline: Option<(Instant, Signal)> = None;
     let mut gone_since: Option<Instant> = None;
     loop {
-        match incoming.recv_timeout(TICK) {
+        match incoming.recv_timeout(POLL_INTERVAL) {
             Ok(Event::Exited(status)) => return status,
             Ok(Event::Signal(signal)) => {
                 signal_group(pid, signal);

@@ -13,7 +13,7 @@ const shown = (page, at) => page.waitForFunction((wanted) => document.querySelec
 const stars = (page) => page.locator("#stars").getAttribute("data-rating");
 const page = await open();
 
-await step("a digit rates the image that is shown, and no other", async () => {
+await step("a digit rates only the image shown", async () => {
   await go(page, `/sessions/${id}/1`);
   await page.keyboard.press("]");
   await shown(page, "1/1");
@@ -28,7 +28,7 @@ await step("a digit rates the image that is shown, and no other", async () => {
   await until(() => page.locator(".tags").count(), 0, "ratings are not shown as tags");
 });
 
-await step("a reload and the strip know each of them", async () => {
+await step("the ratings survive a reload and are shown in the strip", async () => {
   await go(page, `/sessions/${id}/1/1`);
   await until(() => stars(page), "5", "the second");
   await go(page, `/sessions/${id}/1`);
@@ -36,14 +36,14 @@ await step("a reload and the strip know each of them", async () => {
   await until(() => page.locator('.take[data-index="1"]').getAttribute("data-rating"), "5", "the strip has the best");
 });
 
-await step("what is undone is as it was", async () => {
+await step("undo restores the previous rating", async () => {
   await page.keyboard.press("3");
   await until(async () => (await annotations()).tags, ["image/0:3", "image/1:5"], "rated");
   await page.keyboard.press("u");
   await until(async () => (await annotations()).tags, ["image/0:2", "image/1:5"], "undone");
 });
 
-await step("the command line rates one image, too, and the page hears of it", async () => {
+await step("a rating from the command line appears on the page", async () => {
   await go(page, `/sessions/${id}/1/2`);
   await page.waitForSelector("html[data-live]");
   await retake("annotate", `${id}#1/2`, "--rating", "4");
@@ -51,12 +51,12 @@ await step("the command line rates one image, too, and the page hears of it", as
   same((await annotations()).tags, ["image/0:2", "image/1:5", "image/2:4"], "three ratings");
 });
 
-await step("tags and ratings of images do not touch each other", async () => {
+await step("tags and image ratings are independent", async () => {
   await ask("annotate-iteration", { reference: `${id}#1`, tags: ["wild"] });
   same((await annotations()).tags, ["wild", "image/0:2", "image/1:5", "image/2:4"], "replacing tags keeps the ratings");
 });
 
-await step("the grid shows, filters and rates each", async () => {
+await step("the grid shows, filters and rates each image", async () => {
   await go(page, `/sessions/${id}/grid`);
   const ratings = () => page.locator('.tile[data-index="1"]').evaluateAll((tiles) => tiles.map((tile) => tile.dataset.rating));
   await until(ratings, ["2", "5", "4"], "three ratings");
@@ -80,7 +80,7 @@ await step("a search by rating shows the images that have it", async () => {
   same((await ask("search-iterations", { query: "rating:5" })).iterations.map((it) => it.reference), [`${id}#1`], "the iteration is found by its best image");
 });
 
-await step("the best image is the cover, and another one by a button", async () => {
+await step("the best image is the cover unless another is chosen", async () => {
   const cover = async () => { await go(page, "/"); return (await page.locator(`.card[data-session="${id}"] img`).getAttribute("src")).split("/").pop(); };
   await until(cover, images[1].hash, "the best");
   await go(page, `/sessions/${id}/1/2`);
@@ -120,7 +120,7 @@ await step("rating the iteration rates all of its images", async () => {
   await until(() => stars(page), "3", "each has it");
 });
 
-await step("fingers rate and choose, too", async () => {
+await step("rating and choosing by touch", async () => {
   const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   await go(phone, `/sessions/${id}/1/1`);
   await phone.getByRole("button", { name: "Rate 4 of 5" }).tap();

@@ -10,7 +10,7 @@ const captions = (page) => page.locator("#tiles .what").allTextContents();
 const page = await open();
 const opened = [page];
 
-await step("a survey shows all of them, by name, as large as the window allows", async () => {
+await step("a survey shows all images with names, as large as possible", async () => {
   await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
   await until(() => names(page), [3, 5, 7, 8].map((index) => `Harbour at dusk #${index}`), "names");
   await until(async () => (await captions(page)).slice(0, 2), ["#3", "#5 · +low mist over the water · cfg 6→8.5"], "what differs from the first is the caption");
@@ -21,7 +21,7 @@ await step("a survey shows all of them, by name, as large as the window allows",
   same(Math.min(...boxes) > 0.9 * Math.max(...boxes), true, "none is much smaller");
 });
 
-await step("keys choose, rate, clear, undo, promote and drop what has the focus", async () => {
+await step("keys rate, clear, undo, promote and remove the focused image", async () => {
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
   await until(async () => await page.evaluate(() => document.activeElement.dataset.label), "Harbour at dusk #5", "the focused tile");
@@ -43,7 +43,7 @@ await step("keys choose, rate, clear, undo, promote and drop what has the focus"
   await page.waitForFunction(() => document.querySelectorAll(".tile").length === 4);
 });
 
-await step("the mouse rates, removes and reorders in place", async () => {
+await step("the mouse rates, removes and reorders", async () => {
   await go(page, `/compare?refs=${refs(3, 5, 7)}`);
   await page.locator(".tile").nth(2).getByRole("button", { name: "3 of 5" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".tile")[2].dataset.rating === "3");
@@ -55,7 +55,7 @@ await step("the mouse rates, removes and reorders in place", async () => {
   await ask("annotate-iteration", { reference: `${harbour}#7`, rating: 4 });
 });
 
-await step("one zoom for all, shown, and no image can be lost", async () => {
+await step("one zoom level for all, and no image leaves its frame", async () => {
   await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
   const level = page.locator(".zoom .level");
   const before = await level.textContent();
@@ -80,7 +80,7 @@ await step("one zoom for all, shown, and no image can be lost", async () => {
   await until(() => level.textContent(), before, "and a way back");
 });
 
-await step("the matrix says what differs, and the rest on demand", async () => {
+await step("the matrix shows the differences, and the rest on demand", async () => {
   const head = await page.locator("#matrix thead th").allTextContents();
   same(head.map((text) => text.trim().slice(2)), ["#3", "#5", "#7", "#8"], "columns");
   const row = (name) => page.locator("#matrix tbody tr", { has: page.locator("th", { hasText: new RegExp(`^${name}$`) }) });
@@ -91,19 +91,19 @@ await step("the matrix says what differs, and the rest on demand", async () => {
   await page.waitForFunction(() => [...document.querySelectorAll("[data-looks]")].every((cell) => cell.textContent.includes("changed")), undefined, { timeout: 240000 });
 });
 
-await step("blanks stay where they are in the prompt", async () => {
+await step("white space in the prompt is kept", async () => {
   await go(page, `/compare?refs=${refs(0, 1)}`);
   await until(() => page.locator("#facts .prompt").textContent(), "a harbour with sail boats at dusk, morning golden light", "the two prompts in one");
 });
 
-await step("words do not contradict the numbers", async () => {
+await step("the description matches the numbers", async () => {
   await page.locator("#seen").waitFor({ timeout: 240000 });
   const shown = await page.locator("#seen").textContent();
   same(/Composition\s*same/.test(shown) && /strongly changed/.test(shown), true, shown);
   same(shown.includes("nearly the same"), false, "and says nothing else");
 });
 
-await step("every way to lay two over each other", async () => {
+await step("every mode of the pair view", async () => {
   await go(page, `/compare?refs=${refs(3, 5, 8)}&view=pair`);
   for (const [key, mode] of [["l", "slider"], ["k", "onion"], ["b", "blink"], ["d", "difference"], ["h", "heat"], ["s", "side"]]) {
     await page.keyboard.press(key);
@@ -146,7 +146,7 @@ await step("the candidate is promoted, and a link shows the same", async () => {
   await until(() => shown(), ["A · #5", "B · #8"], "after a reload");
 });
 
-await step("what is not here is skipped with a message, and leaves the tray", async () => {
+await step("missing images are skipped with a message and removed from the tray", async () => {
   await go(page, `/compare?refs=${refs(3)},session-1999-01-01-001%230,${refs(8)}`);
   await until(() => names(page), [3, 8].map((index) => `Harbour at dusk #${index}`), "the rest");
   await until(async () => await page.locator(".skipped summary").textContent().then((text) => text.trim()), "1 image of this link is missing and left out", "the message");
@@ -156,7 +156,7 @@ await step("what is not here is skipped with a message, and leaves the tray", as
   }
 });
 
-await step("the menu leads to what was collected", async () => {
+await step("the menu opens the collected images", async () => {
   await go(page, "/compare");
   await page.evaluate(() => localStorage.clear());
   for (const index of [3, 8]) {
@@ -177,7 +177,7 @@ await step("the menu leads to what was collected", async () => {
   await page.waitForFunction(() => document.querySelectorAll(".tile").length === 2);
 });
 
-await step("a set has a name, and is found again", async () => {
+await step("a named set can be opened again", async () => {
   await page.locator(".sets summary").click();
   await page.getByRole("button", { name: "Save this set…" }).click();
   await page.locator("dialog input").fill("Client round 2");
@@ -191,7 +191,7 @@ await step("a set has a name, and is found again", async () => {
   await until(async () => await page.evaluate(() => Object.keys(localStorage).filter((name) => name.startsWith("retake-sets ")).length), 1, "kept for this workspace");
 });
 
-await step("more are added from search without leaving", async () => {
+await step("images are added from a search dialog", async () => {
   await go(page, `/compare?refs=${refs(3, 8)}`);
   await page.getByRole("button", { name: "Add…" }).first().click();
   await page.getByRole("searchbox").last().fill("northern lights");
@@ -201,13 +201,13 @@ await step("more are added from search without leaving", async () => {
   await page.keyboard.press("Escape");
 });
 
-await step("a set is one image to take along", async () => {
+await step("a set is downloaded as one image", async () => {
   const answer = await fetch(`${base}/compare/sheet.png?refs=${refs(3, 5, 8)}`);
   same([answer.status, answer.headers.get("content-type")], [200, "image/png"], "a PNG file");
   await until(async () => (await answer.arrayBuffer()).byteLength > 20000, true, "with something in it");
 });
 
-await step("fingers compare too", async () => {
+await step("comparing by touch", async () => {
   const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   opened.push(phone);
   await go(phone, `/compare?refs=${refs(3, 5, 7)}`);

@@ -39,7 +39,7 @@ for (const path of paths) {
     await until(async () => await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
   });
 }
-await step("it is shown, to the letter", async () => {
+await step("hostile text is shown literally", async () => {
   await go(page, `/sessions/${id}/0`);
   await until(() => page.locator("#prompt").textContent(), hostile, "the prompt");
   await until(async () => (await page.locator(".pairs").first().textContent()).includes(hostile), true, "the model");
@@ -47,7 +47,7 @@ await step("it is shown, to the letter", async () => {
   await page.waitForFunction(() => document.querySelector(".step h2").textContent === "#1");
   await until(() => page.locator("[data-note]").textContent(), hostile, "the note");
 });
-await step("what a picture's file says of itself is text", async () => {
+await step("metadata of a file is shown as text", async () => {
   await go(page, `/sessions/${told.reference.replace("#", "/")}`);
   await page.locator('details[data-name="raw"] summary').click();
   await page.waitForFunction(() => document.querySelectorAll('details[data-name="raw"] pre').length >= 8);
@@ -59,13 +59,13 @@ await step("what a picture's file says of itself is text", async () => {
   await until(async () => await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
   await until(async () => await page.evaluate(() => document.querySelectorAll("img[onerror], main script").length), 0, "planted elements");
 });
-await step("what is typed is text", async () => {
+await step("typed text is shown as text", async () => {
   await go(page, "/");
   await page.locator("#search").fill(hostile);
   await page.waitForFunction(() => document.querySelector("#asking").textContent !== "" || new URL(location.href).searchParams.has("q"));
   await until(async () => await page.evaluate(() => window.planted ?? 0), 0, "a script was run");
 });
-await step("a script from anywhere else does not run", async () => {
+await step("scripts from other origins do not run", async () => {
   const ran = await page.evaluate(() => new Promise((done) => {
     const script = document.createElement("script");
     try { script.textContent = "window.planted = 2"; } catch { done("refused"); return; }

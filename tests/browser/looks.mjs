@@ -51,7 +51,7 @@ for (const colorScheme of ["light", "dark"]) {
   }
 }
 
-await step("a page weighs less than 100 kB before its images", async () => {
+await step("a page without images is smaller than 100 kB", async () => {
   const page = await open();
   opened.push(page);
   const sizes = [];

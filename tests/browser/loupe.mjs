@@ -32,7 +32,7 @@ const level = (page) => page.locator("#level").textContent();
 const ready = (page) => page.waitForFunction(() => document.querySelector(".picture")?.complete);
 const page = await open();
 
-await step("most of the window is image", async () => {
+await step("the image takes most of the window", async () => {
   await go(page, `/sessions/${id}/3`);
   await ready(page);
   const part = await page.evaluate(() => {
@@ -98,7 +98,7 @@ await step("by keyboard: steps, zoom, the parent, the images of a batch", async 
   await page.waitForSelector("body:not([data-full])");
 });
 
-await step("the next image is there without asking anyone", async () => {
+await step("the next image is shown without a request", async () => {
   await go(page, `/sessions/${id}/1`);
   await ready(page);
   await page.waitForLoadState("networkidle").catch(() => {});
@@ -182,7 +182,7 @@ await step("by mouse only", async () => {
   await page.waitForURL("**/");
 });
 
-await step("six steps need one Back", async () => {
+await step("Back leaves the loupe after six steps", async () => {
   await page.waitForSelector("html[data-ready]");
   await opened();
   await page.keyboard.press("End");
@@ -224,7 +224,7 @@ await step("by touch only", async () => {
   await phone.close();
 });
 
-await step("rejected ones are hidden and not gone; reviewing goes on by itself where that is wanted", async () => {
+await step("rejected images are hidden but kept; auto-advance is optional", async () => {
   await go(page, `/sessions/${id}/1`);
   await page.locator("#more summary").click();
   await page.getByLabel("Go to the next after rating").check();
@@ -253,7 +253,7 @@ await step("rejected ones are hidden and not gone; reviewing goes on by itself w
   await page.getByLabel("Go to the next after rating").uncheck();
 });
 
-await step("new ones are followed where that is wanted", async () => {
+await step("new iterations are followed on request", async () => {
   await go(page, `/sessions/${id}`);
   await page.waitForSelector("html[data-live]");
   await page.locator("#more summary").click();
@@ -265,7 +265,7 @@ await step("new ones are followed where that is wanted", async () => {
   await page.getByLabel("Follow new iterations").uncheck();
 });
 
-await step("keys of a single character can be turned off", async () => {
+await step("single-character shortcuts can be turned off", async () => {
   await go(page, `/sessions/${id}/2`);
   await page.keyboard.press("?");
   const groups = await page.locator("dialog h2").allTextContents();
@@ -287,7 +287,7 @@ await step("keys of a single character can be turned off", async () => {
   await page.keyboard.press("Escape");
 });
 
-await step("the theme is chosen in the frame, and kept", async () => {
+await step("the theme is chosen in the header and kept", async () => {
   const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await paper();
   await page.locator("#theme").click();
@@ -332,7 +332,7 @@ await step("the grid shows every image of a batch, and rates the focused one", a
   await page.waitForURL(`**/sessions/${id}/3`);
 });
 
-await step("the story says what to do next", async () => {
+await step("the story suggests what to do next", async () => {
   await page.waitForSelector("html[data-ready]");
   await page.keyboard.press("s");
   await page.waitForURL("**/story");
@@ -350,7 +350,7 @@ await step("the story says what to do next", async () => {
   same(JSON.parse(Buffer.concat(chunks).toString()), graph, "the workflow");
 });
 
-await step("a slideshow goes on by itself until a key stops it", async () => {
+await step("a slideshow advances until a key stops it", async () => {
   await go(page, `/sessions/${id}/0`);
   await page.keyboard.press("w");
   await page.waitForSelector("body[data-full]");
@@ -363,7 +363,7 @@ await step("a slideshow goes on by itself until a key stops it", async () => {
   await until(() => page.locator("#stage").getAttribute("data-shown"), at, "it stopped");
 });
 
-await step("the tree shows all of it, and leads to each", async () => {
+await step("the tree shows every iteration and links to each", async () => {
   await go(page, `/sessions/${id}/3`);
   await page.keyboard.press("T");
   await page.waitForURL("**/tree");
@@ -377,7 +377,7 @@ await step("the tree shows all of it, and leads to each", async () => {
   await page.waitForURL(`**/sessions/${id}/4`);
 });
 
-await step("links that lead nowhere say so in words of their own", async () => {
+await step("broken links are explained", async () => {
   await go(page, "/sessions/session-2020-01-01-001");
   await until(() => page.locator("h1").textContent(), "No such session", "an unknown session");
   await go(page, `/sessions/${id}/99`);
@@ -388,7 +388,7 @@ await step("links that lead nowhere say so in words of their own", async () => {
   await until(() => page.locator("h1").textContent(), "Can't open this link", "no id at all");
 });
 
-await step("text from right to left is set that way", async () => {
+await step("right-to-left text is laid out that way", async () => {
   await go(page, `/sessions/${comfy.session.id}`);
   // Asked of the document each time: the element is replaced when the page renders its part anew, and a detached one has no style.
   await page.waitForFunction(() => getComputedStyle(document.querySelector("#prompt")).direction === "rtl");

@@ -57,7 +57,7 @@ for (const colorScheme of ["light", "dark"]) {
   });
 }
 
-await step("with less motion nothing moves by itself", async () => {
+await step("with reduced motion, nothing moves by itself", async () => {
   const page = await open({ reducedMotion: "reduce" });
   opened.push(page);
   for (const path of Object.values(pages)) {
@@ -71,7 +71,7 @@ await step("with less motion nothing moves by itself", async () => {
 });
 
 // 1280 × 1024 at 400 % is what 320 × 256 is at 100 %.
-await step("at 400 % everything is reached by scrolling in one direction", async () => {
+await step("at 400 % everything is reachable by scrolling in one direction", async () => {
   const page = await open({ viewport: { width: 320, height: 256 }, deviceScaleFactor: 4 });
   opened.push(page);
   for (const [name, path] of Object.entries(pages)) {

@@ -47,7 +47,7 @@ await step("arrow keys step", async () => {
   await page.waitForSelector('.take[data-index="4"][aria-current]');
 });
 
-await step("a number rates", async () => {
+await step("a digit rates", async () => {
   await page.keyboard.press("2");
   await page.waitForFunction(() => document.querySelectorAll(".stars .on").length === 2);
   const now = await ask("get-iteration", { reference: `${harbour}#4` });
@@ -66,7 +66,7 @@ await step("a note and tags are kept", async () => {
   await page.waitForFunction(() => document.querySelectorAll("[data-tag]").length === 2);
 });
 
-await step("what others record appears while one looks", async () => {
+await step("iterations recorded elsewhere appear", async () => {
   await go(page, `/sessions/${harbour}`);
   await page.waitForSelector("html[data-live]");
   await ask("record-iteration", { prompt: "recorded elsewhere", sessionId: harbour });
@@ -76,7 +76,7 @@ await step("what others record appears while one looks", async () => {
   await page.waitForFunction(() => document.querySelector("#count").textContent === "10 iterations");
 });
 
-await step("c collects, C compares", async () => {
+await step("c adds to the tray, C compares", async () => {
   await go(page, `/sessions/${harbour}/3`);
   for (const index of [3, 5, 8]) {
     if (index !== 3) await page.locator(`.take[data-index="${index}"]`).click();

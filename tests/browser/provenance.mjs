@@ -8,7 +8,7 @@ const page = await open();
 const opened = [page];
 const sentences = () => page.locator(".trail li p:first-child").allTextContents();
 
-await step("what happened reads as sentences, the newest first", async () => {
+await step("the trail is written as sentences, newest first", async () => {
   await ask("annotate-iteration", { reference: `${harbour}#8`, rating: 3 });
   await ask("annotate-iteration", { reference: `${harbour}#8`, rating: 5 });
   await go(page, `/sessions/${harbour}/audit`);
@@ -32,7 +32,7 @@ await step("filters narrow it down", async () => {
   await until(async () => (await sentences()).every((text) => text.includes("#8")), true, "only of #8");
 });
 
-await step("how an image was made is told from its ancestors", async () => {
+await step("an image's history is shown from its ancestors", async () => {
   await go(page, `/sessions/${harbour}/audit`);
   await page.getByRole("link", { name: "How #7 was made" }).first().click();
   await page.waitForURL("**of=7**");
@@ -41,12 +41,12 @@ await step("how an image was made is told from its ancestors", async () => {
   await until(async () => await page.locator(".made li").count() > 2, true, "with its ancestors");
 });
 
-await step("the proof can be taken along", async () => {
+await step("the audit bundle can be downloaded", async () => {
   const [download] = await Promise.all([page.waitForEvent("download", { timeout: 240000 }), page.getByRole("link", { name: "Download proof" }).click()]);
   same(download.suggestedFilename(), "retake-proof.tar", "the file");
 });
 
-await step("a badge says it in the header of a session", async () => {
+await step("the header of a session has a verification badge", async () => {
   const text = await (await fetch(`${base}/sessions/${harbour}/verdict`)).text();
   same(text.includes("✓ verified") && text.includes("verdict-badge good"), true, text);
 });

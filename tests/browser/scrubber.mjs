@@ -16,19 +16,19 @@ const link = (where, name) => where.locator("#scrubber a", { hasText: name }).fi
 const top = (where) => where.evaluate(() => [...document.querySelectorAll("#wall > .part:not(.ghost) .item")]
   .map((item) => ({ at: item.dataset.at, top: item.getBoundingClientRect().top })).filter((item) => item.top >= 40).sort((a, b) => a.top - b.top)[0]?.at.slice(0, 7));
 
-await step("every month has a place, the newest first", async () => {
+await step("every month is listed, newest first", async () => {
   await go(page, "/");
   await until(() => page.locator("#scrubber a").allTextContents(), ["Jan 2026", "Nov 2025", "Jun", "Apr", "Mar"], "the months");
   await until(() => page.locator("#scrubber a[aria-current]").allTextContents(), ["Jan 2026"], "where one is");
 });
 
-await step("the mouse goes to a month", async () => {
+await step("a click jumps to a month", async () => {
   await link(page, "Apr").click();
   await until(() => top(page), "2025-04", "what is on top");
   await until(() => page.locator("#scrubber a[aria-current]").allTextContents(), ["Apr"], "where one is");
 });
 
-await step("arrow keys and Enter do, too, with one tab stop", async () => {
+await step("arrow keys and Enter jump to a month, with one tab stop", async () => {
   await go(page, "/");
   await until(() => page.locator('#scrubber a[tabindex="0"]').count(), 1, "tab stops");
   await link(page, "Jan 2026").focus();
@@ -39,7 +39,7 @@ await step("arrow keys and Enter do, too, with one tab stop", async () => {
   await until(() => top(page), "2025-06", "what is on top");
 });
 
-await step("dragging goes through the months", async () => {
+await step("dragging moves through the months", async () => {
   await go(page, "/");
   const [from, to] = [await link(page, "Jan 2026").boundingBox(), await link(page, "Apr").boundingBox()];
   await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
@@ -49,7 +49,7 @@ await step("dragging goes through the months", async () => {
   await until(() => top(page), "2025-04", "where the mouse was released");
 });
 
-await step("the oldest first turns it around", async () => {
+await step("sorting by oldest reverses the months", async () => {
   await go(page, "/?sort=oldest");
   await until(() => page.locator("#scrubber a").allTextContents(), ["Mar 2025", "Apr", "Jun", "Nov", "Jan 2026"], "the months");
   await link(page, "Nov").click();
@@ -64,7 +64,7 @@ await step("a month is a link that can be opened elsewhere", async () => {
   await until(() => page.locator("#wall .item").first().getAttribute("data-at").then((at) => at.slice(0, 7)), "2025-06", "the first card");
 });
 
-await step("a finger goes there, too", async () => {
+await step("a tap jumps to a month", async () => {
   const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   await go(phone, "/");
   await link(phone, "Apr").tap();

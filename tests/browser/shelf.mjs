@@ -7,7 +7,7 @@ const opened = [page];
 const names = () => page.locator("#wall .name").allTextContents();
 const listed = async () => (await ask("list-sessions", { status: "active" })).sessions;
 
-await step("cards are stacks with a name, uncropped, in rows of one height", async () => {
+await step("cards are uncropped stacks with a name, in rows of equal height", async () => {
   await go(page, "/");
   const cards = await page.locator("#wall .item").evaluateAll((items) => items.map((item) => ({
     name: item.querySelector(".name").textContent.trim(),
@@ -23,7 +23,7 @@ await step("cards are stacks with a name, uncropped, in rows of one height", asy
   await until(() => page.locator("#wall .day").first().textContent(), "Today", "the day");
 });
 
-await step("the best take is the cover, and the pointer leafs through the others", async () => {
+await step("the best take is the cover, and hovering flips through the others", async () => {
   const harbour = (await listed()).find((session) => session.title === "Harbour at dusk").id;
   const card = page.locator(`.card[data-session="${harbour}"]`);
   await until(() => card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
@@ -45,13 +45,13 @@ await step("a cover can be chosen", async () => {
   await ask("annotate-iteration", { reference: `${harbour}#7`, removeTags: ["cover"] });
 });
 
-await step("what was left off comes first", async () => {
+await step("recent sessions to continue come first", async () => {
   await go(page, "/");
   await until(async () => await page.locator(".continue a").count() >= 2, true, "some to continue");
   await until(async () => (await page.locator(".continue strong").first().textContent()).length > 0, true, "with a name");
 });
 
-await step("orders, and what is rated 4 or 5 in one click", async () => {
+await step("sort orders, and a filter for ratings of 4 or 5", async () => {
   await page.locator("summary", { hasText: "Sort" }).click();
   await page.getByRole("link", { name: "Name", exact: true }).click();
   await page.waitForURL("**/?sort=name");
@@ -93,7 +93,7 @@ await step("one tab stop for all cards, arrows go by rows, and back returns to t
   await page.waitForFunction((wanted) => document.activeElement?.dataset?.label === wanted, label);
 });
 
-await step("a digit rates the cover, with a way back", async () => {
+await step("a digit rates the cover and can be undone", async () => {
   await page.locator("#wall .card").first().focus();
   const reference = await page.evaluate(() => document.activeElement.dataset.reference);
   const before = (await ask("get-iteration", { reference })).annotations?.rating ?? null;
@@ -105,7 +105,7 @@ await step("a digit rates the cover, with a way back", async () => {
   await until(async () => (await ask("get-iteration", { reference })).annotations?.rating ?? null, before, "taken back");
 });
 
-await step("the size stays", async () => {
+await step("the image size is kept", async () => {
   const height = () => page.locator("#wall .cover").first().evaluate((cover) => cover.getBoundingClientRect().height);
   const before = await height();
   await page.locator("#size").fill("320");
@@ -117,7 +117,7 @@ await step("the size stays", async () => {
 });
 
 const selected = () => page.locator("#chosen .number").textContent();
-await step("several are chosen with boxes, Shift and Control", async () => {
+await step("several sessions are selected with checkboxes, Shift and Control", async () => {
   await go(page, "/");
   await page.locator(".item").nth(0).hover();
   await page.locator(".item").nth(0).locator(".select").check();
@@ -130,7 +130,7 @@ await step("several are chosen with boxes, Shift and Control", async () => {
   await until(() => page.locator("#chosen").count(), 0, "none");
 });
 
-await step("keys choose, and the bar tags, compares and exports", async () => {
+await step("keys select, and the bar tags, compares and exports", async () => {
   await page.locator("#wall .card").first().focus();
   await page.keyboard.press("s");
   await page.keyboard.press("ArrowRight");
@@ -207,7 +207,7 @@ await step("tags are completed from those that exist, by key and by mouse", asyn
   await page.keyboard.press("Escape");
 });
 
-await step("values with quotes are filtered by", async () => {
+await step("filters accept values with quotes", async () => {
   const [session] = await listed();
   const tag = '6" print of "big" hands';
   await ask("annotate-iteration", { reference: `${session.id}#0`, addTags: [tag] });
@@ -224,7 +224,7 @@ await step("values with quotes are filtered by", async () => {
   await ask("annotate-iteration", { reference: `${session.id}#0`, removeTags: [tag] });
 });
 
-await step("archives, with a reason and a way back", async () => {
+await step("archiving takes a reason and can be undone", async () => {
   await go(page, "/");
   const before = (await listed()).length;
   await page.locator("#wall .card").last().focus();
@@ -239,7 +239,7 @@ await step("archives, with a reason and a way back", async () => {
   await until(async () => (await listed()).length, before, "restored");
 });
 
-await step("moves several to a project, and back", async () => {
+await step("moving several to a project can be undone", async () => {
   await go(page, "/");
   const project = async (id) => (await listed()).find((session) => session.id === id).project;
   const chosen = (await listed()).slice(0, 2);
@@ -252,7 +252,7 @@ await step("moves several to a project, and back", async () => {
   for (const session of chosen) await until(() => project(session.id), session.project, "as before");
 });
 
-await step("what is exported can be opened elsewhere", async () => {
+await step("an export can be opened elsewhere", async () => {
   const [session] = await listed();
   const file = async (form, of) => new Uint8Array(await (await fetch(`${base}/export/${form}?of=${encodeURIComponent(of)}`)).arrayBuffer());
   const text = (bytes, from, to) => new TextDecoder().decode(bytes.slice(from, to));
@@ -266,7 +266,7 @@ await step("what is exported can be opened elsewhere", async () => {
   for (const bad of ["sessions.zip?of=", "sessions.zip?of=../../etc", "nothing?of=x"]) await until(async () => (await fetch(`${base}/export/${bad}`)).ok, false, bad);
 });
 
-await step("files that are dropped are imported, once", async () => {
+await step("dropped files are imported once", async () => {
   await go(page, "/");
   const before = (await listed()).length;
   const pixels = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==";
@@ -285,7 +285,7 @@ await step("files that are dropped are imported, once", async () => {
   await until(async () => (await listed()).length, before + 1, "no second one");
 });
 
-await step("a request to import names no file of this machine", async () => {
+await step("an import request cannot name files of this machine", async () => {
   const post = (body, headers = {}) => fetch(`${base}/import`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
   await until(async () => (await post({ files: ["/etc/passwd"] })).ok, false, "a path");
   await until(async () => (await post({ files: [{ path: "/etc/passwd" }] })).ok, false, "a path in a field");
@@ -295,7 +295,7 @@ await step("a request to import names no file of this machine", async () => {
   same(odd.problems.length, 1, "what cannot be read is named");
 });
 
-await step("Enter leads into what was found while typing, never to something else", async () => {
+await step("Enter opens the results shown while typing", async () => {
   await go(page, "/");
   await page.locator("#search").focus();
   await page.keyboard.type("lighth");
@@ -305,7 +305,7 @@ await step("Enter leads into what was found while typing, never to something els
   await until(() => page.locator("h1").textContent(), "2 sessions", "the same results");
 });
 
-await step("what was rejected stays out of the images, unless it is wanted", async () => {
+await step("rejected images are hidden unless requested", async () => {
   await go(page, "/search");
   const count = async () => Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
   const all = await count();
@@ -322,7 +322,7 @@ await step("what was rejected stays out of the images, unless it is wanted", asy
   await ask("annotate-iteration", { reference, removeTags: ["rejected"] });
 });
 
-await step("facets choose any of some, and exclude others", async () => {
+await step("facets include and exclude values", async () => {
   await go(page, "/search");
   const section = page.locator(".facets section", { has: page.locator("h2", { hasText: "Project" }) });
   const count = async (at) => Number((await section.locator(".value").nth(at).locator("span").nth(1).textContent()).replace(/\D/g, ""));
@@ -343,7 +343,7 @@ await step("facets choose any of some, and exclude others", async () => {
   await until(async () => Number((await page.locator("h1").textContent()).replace(/\D/g, "")), all - one, "all but one");
 });
 
-await step("a search is saved and found again", async () => {
+await step("a saved search can be opened again", async () => {
   await go(page, "/search?q=lighthouse");
   await page.locator(".saved summary").click();
   await page.getByRole("button", { name: "Save what is shown…" }).click();
@@ -374,7 +374,7 @@ await step("every image of a batch has a card", async () => {
   await until(() => page.locator(".tile").count(), 2, "both are compared");
 });
 
-await step("fingers choose with a long press, and then with taps", async () => {
+await step("touch selects with a long press, then with taps", async () => {
   const phone = await open({ viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true });
   opened.push(phone);
   await go(phone, "/");

@@ -25,7 +25,7 @@ async function look(name, path, ready = async () => {}) {
 const page = await open();
 opened.push(page);
 
-await step("nothing yet", async () => {
+await step("an empty workspace", async () => {
   await look("empty", "/");
   await look("empty-archived", "/?status=archived");
   await look("empty-search", "/search?q=nothing");
@@ -34,7 +34,7 @@ await step("nothing yet", async () => {
   await until(() => page.locator(".empty h2").textContent(), "No sessions yet", "the heading");
 });
 
-await step("the first work appears by itself", async () => {
+await step("the first session appears without a reload", async () => {
   await page.waitForSelector("html[data-live]");
   await ask("record-iteration", { prompt: "the first", title: "The first" });
   await page.waitForSelector('.card:has-text("The first")');
@@ -45,7 +45,7 @@ const picture = await ask("record-iteration", { prompt: "a picture that will be 
 const garbled = await ask("record-iteration", { prompt: "half a picture", title: "Garbled", images: [{ data: Buffer.from(pixel(), "base64").subarray(0, 40).toString("base64"), mimeType: "image/png" }] });
 const sessionOf = (recorded) => `/sessions/${recorded.reference.replace("#", "/")}`;
 
-await step("a server that is gone is said, and it comes back by itself", async () => {
+await step("a lost connection is shown and restored", async () => {
   await go(page, sessionOf(picture));
   await page.waitForSelector("html[data-live]");
   await tell("stop");
@@ -62,7 +62,7 @@ await step("a server that is gone is said, and it comes back by itself", async (
   await page.waitForFunction(() => document.querySelectorAll(".stars .on").length === 4);
 });
 
-await step("what happened meanwhile is there", async () => {
+await step("changes made meanwhile are shown", async () => {
   await go(page, "/");
   await page.waitForSelector("html[data-live]");
   await tell("stop");
@@ -72,7 +72,7 @@ await step("what happened meanwhile is there", async () => {
   await until(() => page.locator("#offline").isVisible(), false, "the banner is gone");
 });
 
-await step("damage is said, and costs only what it touched", async () => {
+await step("damage is shown and affects only the damaged iterations", async () => {
   await tell(`damage ${(await ask("get-iteration", { reference: picture.reference })).images[0].hash}`);
   await look("damaged", "/", (page) => page.waitForSelector("img.failed", { state: "attached" }));
   await go(page, "/");
@@ -96,7 +96,7 @@ await step("damage is said, and costs only what it touched", async () => {
   await until(() => page.locator(".notice").count(), 0, "the notice is gone");
 });
 
-await step("a page that is loading shows its places", async () => {
+await step("a loading page shows placeholders", async () => {
   const slow = await open({ viewport: { width: 1440, height: 800 } });
   await go(slow, "/");
   await slow.route("**/thumbs/**", () => {});

@@ -6,7 +6,7 @@ const page = await open();
 const heading = (text) => page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, text);
 const names = () => page.locator(".card .name").allTextContents();
 
-await step("the wall becomes what matches, letter by letter, and the address says so", async () => {
+await step("the wall shows the matches while typing, and the URL follows", async () => {
   await go(page, "/workspace");
   await go(page, "/");
   await page.keyboard.press("/");
@@ -20,7 +20,7 @@ await step("the wall becomes what matches, letter by letter, and the address say
   await until(() => page.locator("#asking").textContent(), "2 sessions", "what a screen reader hears");
 });
 
-await step("a reload shows the same, and back leads to where one came from", async () => {
+await step("a reload shows the same, and Back leads to the previous page", async () => {
   await page.reload();
   await page.waitForSelector("html[data-ready]");
   await until(() => page.locator("h1").textContent(), "2 sessions", "after a reload");
@@ -31,7 +31,7 @@ await step("a reload shows the same, and back leads to where one came from", asy
   await page.waitForSelector("html[data-ready]");
 });
 
-await step("more letters narrow down, fewer widen, none is the wall", async () => {
+await step("more letters narrow the results, fewer widen them, none shows the wall", async () => {
   await page.locator("#search").focus();
   await page.keyboard.press("End");
   await page.keyboard.type("use dusk");
@@ -42,7 +42,7 @@ await step("more letters narrow down, fewer widen, none is the wall", async () =
   await until(() => page.locator(".card").count(), 6, "all of them");
 });
 
-await step("what is not finished says so, and leaves what was found", async () => {
+await step("an incomplete query is marked and keeps the previous results", async () => {
   await page.keyboard.type("lighthouse");
   await heading("2 sessions");
   const before = await names();
@@ -60,7 +60,7 @@ await step("what is not finished says so, and leaves what was found", async () =
   await heading("2 sessions");
 });
 
-await step("Enter goes to the results, and the arrows on", async () => {
+await step("Enter moves to the results, and arrow keys move within them", async () => {
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.activeElement.classList.contains("card"));
   await until(() => page.locator("h1").textContent(), "2 sessions", "the same results");
@@ -73,7 +73,7 @@ await step("Enter goes to the results, and the arrows on", async () => {
   await page.waitForSelector("html[data-ready]");
 });
 
-await step("iterations and sessions are one click apart, and typing keeps to what is shown", async () => {
+await step("switching between iterations and sessions keeps the query", async () => {
   await page.locator('nav[aria-label="What to show"]').getByRole("link", { name: "Images" }).click();
   await page.waitForFunction(() => document.querySelector("h1").textContent.endsWith("iterations"));
   await page.waitForSelector("html[data-ready]");
@@ -84,7 +84,7 @@ await step("iterations and sessions are one click apart, and typing keeps to wha
   await heading("1 iteration");
 });
 
-await step("an answer that comes too late is dropped", async () => {
+await step("a late response is dropped", async () => {
   await go(page, "/");
   let release;
   const held = new Promise((done) => { release = done; });
@@ -106,14 +106,14 @@ await step("an answer that comes too late is dropped", async () => {
   await page.unroute("**/search?q=fores&**");
 });
 
-await step("what others record is found while one looks", async () => {
+await step("iterations recorded elsewhere appear in the results", async () => {
   await page.waitForSelector("html[data-live]");
   const before = await page.locator(".card").count();
   await ask("record-iteration", { prompt: "dunes, recorded elsewhere" });
   await page.waitForFunction((count) => document.querySelectorAll(".card").length === count, before + 1);
 });
 
-await step("a project is chosen with its count", async () => {
+await step("projects are listed with their counts", async () => {
   await go(page, "/");
   await page.locator(".drop[data-load] summary").focus();
   await page.keyboard.press("Enter");

@@ -29,7 +29,7 @@ await step("it plays, and the browser seeks in it", async () => {
   await page.waitForFunction(() => { const video = document.querySelector("video.picture"); return !video.seeking && Math.abs(video.currentTime - 0.5) < 0.3; });
 });
 
-await step("another take takes its place, and it stops", async () => {
+await step("another take replaces it and stops playback", async () => {
   await page.evaluate(() => { const video = document.querySelector("video.picture"); video.loop = true; globalThis.first = video; return video.play(); });
   await page.keyboard.press("ArrowRight");
   await page.waitForFunction(() => document.querySelector("#stage").dataset.shown === "1/0" && document.querySelector("img.picture")?.naturalWidth === 160);
@@ -39,7 +39,7 @@ await step("another take takes its place, and it stops", async () => {
   await loaded("2/0");
 });
 
-await step("the keys of a focused video are the video's", async () => {
+await step("a focused video handles its own keys", async () => {
   await page.locator("video.picture").focus();
   await page.keyboard.press("ArrowLeft");
   await page.keyboard.press("End");
@@ -49,7 +49,7 @@ await step("the keys of a focused video are the video's", async () => {
   same(await page.locator("#stage").getAttribute("data-shown"), "2/0", "what is shown");
 });
 
-await step("the shelf and the grid show the poster, and play what is pointed at", async () => {
+await step("the shelf and the grid show the poster and play on hover", async () => {
   for (const path of ["/", `/sessions/${session.id}/grid`]) {
     await go(page, path);
     const place = page.locator("[data-video]").first();

@@ -26,7 +26,7 @@ const page = await open();
 const session = await made("Writing", 45);
 const small = await made("Small", 3);
 
-await step("a note goes to the iteration it was begun on, though a new one is recorded meanwhile", async () => {
+await step("a note goes to its iteration although a new one is recorded meanwhile", async () => {
   await go(page, `/sessions/${small}`);
   await page.waitForSelector("html[data-live]");
   await page.keyboard.press("n");
@@ -45,7 +45,7 @@ await step("a note goes to the iteration it was begun on, though a new one is re
   await until(() => page.locator("#new").isVisible(), false, "nothing is new any more");
 });
 
-await step("a half-written note outlives archiving, renaming and a reload", async () => {
+await step("an unfinished note survives archiving, renaming and a reload", async () => {
   await go(page, `/sessions/${small}/2`);
   await page.waitForSelector("html[data-live]");
   await page.keyboard.press("n");
@@ -110,7 +110,7 @@ await step("every change can be undone, by button and by key", async () => {
   await page.waitForFunction(() => document.querySelectorAll("[data-tag]").length === 0);
 });
 
-await step("the focus stays where it was", async () => {
+await step("the focus is kept", async () => {
   const focus = () => page.evaluate(() => document.activeElement.dataset.rating ?? document.activeElement.dataset.do ?? document.activeElement.tagName);
   await page.getByRole("button", { name: "Rate 2 of 5" }).click();
   await page.waitForFunction(() => document.querySelectorAll("#stars .on").length === 2);
@@ -144,7 +144,7 @@ async function quickly(at, session) {
     await at.waitForTimeout(100);
   }
   await until(async () => await ratings(session), wanted, "the ratings");
-  // Back to none, for whoever comes next.
+  // Clear the ratings for the next step.
   for (let index = 0; index < 20; index += 1) await ask("annotate-iteration", { reference: `${session}#${index}`, rating: null });
 }
 
@@ -160,7 +160,7 @@ await step("forty keys reach the right images on a server 200 ms away", async ()
   far.end();
 });
 
-await step("forty steps without a pause arrive, while others record, archive and rename", async () => {
+await step("forty steps arrive while other processes record, archive and rename", async () => {
   await go(page, `/sessions/${session}/0`);
   await page.waitForSelector("html[data-live]");
   const meanwhile = (async () => {
@@ -177,7 +177,7 @@ await step("forty steps without a pause arrive, while others record, archive and
   await page.waitForFunction(() => document.querySelector("#count").textContent === "46 iterations");
 });
 
-await step("a server that does not answer changes nothing, and says so", async () => {
+await step("an unresponsive server changes nothing, and an error is shown", async () => {
   await go(page, `/sessions/${small}/1`);
   await page.route("**/api/annotate-iteration", (route) => route.abort());
   await page.keyboard.press("5");
@@ -196,7 +196,7 @@ await step("a server that does not answer changes nothing, and says so", async (
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "not lost");
 });
 
-await step("a key pressed right after a dialog closes is not lost in its field", async () => {
+await step("a key pressed right after a dialog closes reaches the page", async () => {
   await go(page, `/sessions/${small}/1`);
   await page.keyboard.press("n");
   await page.locator("dialog textarea").fill("again");
@@ -211,7 +211,7 @@ await step("a key pressed right after a dialog closes is not lost in its field",
   await page.waitForFunction(() => document.querySelector("[data-note]")?.textContent === "again");
 });
 
-await step("the title is written where it stands, and what another process writes appears", async () => {
+await step("the title is edited in place, and changes by other processes appear", async () => {
   await go(page, `/sessions/${small}/1`);
   await page.waitForSelector("html[data-live]");
   await page.keyboard.press("r");

@@ -17,7 +17,7 @@ fn bad_flags_are_explained() {
     let before = workspace.listed();
     let ninth = format!("{FIRST}#9");
     let first = format!("{FIRST}#0");
-    let mut said = Transcript::new(&workspace);
+    let mut printed = Transcript::new(&workspace);
     for args in [
         &["record", ""] as &[&str],
         &["record", " \n "],
@@ -108,9 +108,9 @@ fn bad_flags_are_explained() {
         &["lst"],
         &[],
     ] {
-        said.run(args);
+        printed.run(args);
     }
-    said.check("bad_flags");
+    printed.check("bad_flags");
     assert_eq!(workspace.listed(), before, "nothing was written");
     assert!(!workspace.dir().join("absent").exists());
 }
@@ -119,7 +119,7 @@ fn bad_flags_are_explained() {
 fn bad_json_is_explained() {
     let workspace = workspace();
     let before = workspace.listed();
-    let mut said = Transcript::new(&workspace);
+    let mut printed = Transcript::new(&workspace);
     for input in [
         b"" as &[u8],
         b"\n \n",
@@ -142,9 +142,9 @@ fn bad_json_is_explained() {
         b"{\"prompt\":\"a\",\"images\":[{\"data\":\"?\"}]}",
         b"{\"prompt\":\"a\",\"images\":[7]}",
     ] {
-        said.run_with(&["record", "--json", "-"], input);
+        printed.run_with(&["record", "--json", "-"], input);
     }
-    said.check("bad_json");
+    printed.check("bad_json");
     assert_eq!(workspace.listed(), before, "nothing was written");
 }
 

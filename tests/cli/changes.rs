@@ -46,7 +46,7 @@ fn a_session_is_shown_as_a_story() {
 }
 
 #[test]
-fn what_it_takes_to_go_on() {
+fn resuming_shows_what_is_needed() {
     let workspace = workspace();
     let mut screen = Transcript::new(&workspace);
     let reference = format!("{FIRST}#4");

@@ -18,7 +18,7 @@ fn a_listing_names_every_session() {
     screen.check("names_and_costs");
     let rows = workspace.listed();
     assert_eq!(rows["sessions"][0]["cost"], serde_json::json!([{ "amount": 0.75, "currency": "EUR" }]));
-    assert!(rows["sessions"][1].get("title").is_none(), "JSON says what was recorded");
+    assert!(rows["sessions"][1].get("title").is_none(), "JSON contains what was recorded");
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn a_recipe_is_read_from_the_image() {
     let view = workspace.json(&["show", "latest"]);
     assert_eq!(view["recipe"]["prompt"], "a red fox, snow");
     assert_eq!((&view["recipe"]["seed"], &view["recipe"]["steps"]), (&"7".into(), &20.into()), "flags win");
-    let said = workspace.run(&["record", "--image", fox.to_str().unwrap()]).stdout();
-    assert!(said.contains("read from the image: prompt, "), "{said}");
+    let printed = workspace.run(&["record", "--image", fox.to_str().unwrap()]).stdout();
+    assert!(printed.contains("read from the image: prompt, "), "{printed}");
     workspace.file("plain.png", PIXEL);
     let refused = workspace.run(&["record", "--image", "plain.png"]);
     assert_eq!(refused.status(), 2, "{refused}");
@@ -192,7 +192,7 @@ fn many_sessions_are_audited_at_once() {
 }
 
 #[test]
-fn who_it_was_is_known_without_a_variable() {
+fn the_user_is_known_without_a_variable() {
     let workspace = TestWorkspace::new();
     let mut command = workspace.command(&["record", "a cat"]);
     command.env_remove("USER");
@@ -203,7 +203,7 @@ fn who_it_was_is_known_without_a_variable() {
 }
 
 #[test]
-fn what_was_not_given_was_not_removed() {
+fn an_omitted_field_is_not_shown_as_removed() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat in the snow", "--model", "sdxl", "--seed", "42", "--negative-prompt", "blurry"]);
     workspace.record(1, &["the same cat in the snow at night", "--session", FIRST]);

@@ -29,8 +29,9 @@ fn a_loss_is_shown_until_its_report_is_read() {
     fs::write(journal(&workspace), bytes).unwrap();
     fs::remove_dir_all(workspace.workspace().join("db")).unwrap();
 
-    let mut told = Transcript::new(&workspace);
-    told.run(&["list"])
+    let mut transcript = Transcript::new(&workspace);
+    transcript
+        .run(&["list"])
         .run(&["show", FIRST])
         .run(&["show", &format!("{FIRST}#1")])
         .run(&["annotate", &format!("{FIRST}#2"), "--rating", "3"])
@@ -65,22 +66,23 @@ fn the_number_of_a_lost_iteration_is_not_used_again() {
 }
 
 #[test]
-fn damage_that_cost_nothing_is_only_mentioned() {
+fn damage_without_loss_is_only_mentioned() {
     let workspace = workspace();
     fs::remove_file(journal(&workspace)).unwrap();
-    let mut told = Transcript::new(&workspace);
-    told.run(&["show", FIRST]).run(&["repair"]).run(&["show", "latest"]).check("no_loss");
+    let mut transcript = Transcript::new(&workspace);
+    transcript.run(&["show", FIRST]).run(&["repair"]).run(&["show", "latest"]).check("no_loss");
 }
 
 #[test]
-fn an_image_that_is_gone_is_named_and_comes_back_with_an_import() {
+fn a_missing_image_is_reported_and_restored_by_an_import() {
     let workspace = workspace();
     let exported = workspace.run(&["export"]).output.stdout;
     for dir in fs::read_dir(workspace.workspace().join("images")).unwrap() {
         fs::remove_dir_all(dir.unwrap().path()).unwrap();
     }
-    let mut told = Transcript::new(&workspace);
-    told.run(&["verify"])
+    let mut transcript = Transcript::new(&workspace);
+    transcript
+        .run(&["verify"])
         .run(&["audit", FIRST])
         .run(&["export", "--output", "out.jsonl"])
         .run(&["show", &format!("{FIRST}#0")])
@@ -90,12 +92,12 @@ fn an_image_that_is_gone_is_named_and_comes_back_with_an_import() {
 }
 
 #[test]
-fn an_import_goes_on_past_what_is_bad() {
+fn an_import_skips_bad_files() {
     let workspace = workspace();
     let exported = workspace.run(&["export"]).stdout();
     let mut lines: Vec<&str> = exported.lines().collect();
     lines.insert(1, "nonsense");
     let here = TestWorkspace::new();
-    let mut told = Transcript::new(&here);
-    told.run_with(&["import", "-"], lines.join("\n").as_bytes()).run(&["list"]).check("import_with_problems");
+    let mut transcript = Transcript::new(&here);
+    transcript.run_with(&["import", "-"], lines.join("\n").as_bytes()).run(&["list"]).check("import_with_problems");
 }

@@ -61,7 +61,7 @@ fn allow(path: &Path, mode: u32) {
 
 #[cfg(unix)]
 #[test]
-fn what_may_not_be_read_is_named_and_comes_in_once_it_may() {
+fn unreadable_files_are_reported_and_imported_once_readable() {
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
     fill(&dir, 1..4);
@@ -70,10 +70,10 @@ fn what_may_not_be_read_is_named_and_comes_in_once_it_may() {
     allow(&dir.join("locked"), 0);
     let ran = workspace.run_bound(&["import", "pictures", "--json"]);
     assert_eq!((ran.status(), ran.stderr().as_str()), (1, ""), "{ran}");
-    let said = report(&ran);
+    let printed = report(&ran);
     let reason = "not allowed to read it".to_owned();
-    assert_eq!(problems(&said), [("locked".to_owned(), reason.clone()), ("00002.png".to_owned(), reason)]);
-    assert_eq!((&said["iterations"], said.get("stopped")), (&2.into(), None));
+    assert_eq!(problems(&printed), [("locked".to_owned(), reason.clone()), ("00002.png".to_owned(), reason)]);
+    assert_eq!((&printed["iterations"], printed.get("stopped")), (&2.into(), None));
     // Given by itself, it is reported in the same way, and nothing is made up.
     let alone = workspace.run_bound(&["import", "pictures/locked"]);
     assert_eq!(alone.status(), 1, "{alone}");
@@ -91,7 +91,7 @@ fn what_may_not_be_read_is_named_and_comes_in_once_it_may() {
 
 #[cfg(unix)]
 #[test]
-fn a_workspace_that_may_not_be_written_to_is_told_and_goes_on_once_it_may() {
+fn a_read_only_workspace_is_reported_and_the_import_resumes_once_it_is_writable() {
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
     fill(&dir, 1..3);
@@ -172,7 +172,7 @@ fn file_names_that_are_not_utf_8_are_imported_and_printed() {
 
 #[cfg(unix)]
 #[test]
-fn a_disk_that_is_full_half_way_leaves_a_beginning() {
+fn a_disk_that_fills_up_leaves_a_prefix() {
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
     workspace.record(0, &["what was there before"]);
@@ -211,7 +211,7 @@ fn wait_for_the_first(workspace: &TestWorkspace, child: &mut std::process::Child
 }
 
 #[test]
-fn files_that_vanish_while_it_runs_cost_only_themselves() {
+fn files_that_vanish_during_an_import_affect_only_themselves() {
     const FILES: u64 = 200;
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
@@ -221,11 +221,11 @@ fn files_that_vanish_while_it_runs_cost_only_themselves() {
     wait_for_the_first(&workspace, &mut child);
     (FILES / 2..FILES).for_each(|number| fs::remove_file(dir.join(format!("{number:05}.png"))).unwrap());
     let ran = workspace.waited(child, &["import", "pictures", "--json"]);
-    let said = report(&ran);
+    let printed = report(&ran);
     // How many were stored before they were deleted is random, but each is counted.
-    let gone = problems(&said);
+    let gone = problems(&printed);
     assert!(gone.iter().all(|(_, reason)| reason == "it is gone"), "{gone:?}");
-    assert_eq!(said["images"].as_u64().unwrap() + gone.len() as u64, FILES, "{said}");
+    assert_eq!(printed["images"].as_u64().unwrap() + gone.len() as u64, FILES, "{printed}");
     assert_eq!(ran.status(), i32::from(!gone.is_empty()), "{ran}");
     is_whole(&workspace, FILES - gone.len() as u64);
     fill(&dir, 0..FILES);
@@ -235,7 +235,7 @@ fn files_that_vanish_while_it_runs_cost_only_themselves() {
 
 #[cfg(unix)]
 #[test]
-fn an_import_that_is_interrupted_says_how_far_it_came_and_goes_on() {
+fn an_interrupted_import_reports_its_progress_and_can_be_resumed() {
     const FILES: u64 = 300;
     let (workspace, other) = (TestWorkspace::new(), TestWorkspace::new());
     fill(&folder(&workspace), 0..FILES);
@@ -245,11 +245,11 @@ fn an_import_that_is_interrupted_says_how_far_it_came_and_goes_on() {
     wait_for_the_first(&workspace, &mut child);
     crate::support::signal("INT", child.id());
     let ran = workspace.waited(child, &["import", "pictures", "--json"]);
-    let said = report(&ran);
-    let done = said["images"].as_u64().unwrap();
+    let printed = report(&ran);
+    let done = printed["images"].as_u64().unwrap();
     assert!(done > 0, "{ran}");
     // A fast machine has finished by then.
-    let interrupted = said.get("interrupted").is_some();
+    let interrupted = printed.get("interrupted").is_some();
     assert_eq!((ran.status(), interrupted), (i32::from(done < FILES), done < FILES), "{ran}");
     is_whole(&workspace, done);
     let rest = workspace.json(&["import", "pictures"]);

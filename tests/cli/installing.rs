@@ -36,7 +36,7 @@ fn with_roots(workspace: &TestWorkspace) -> Value {
 }
 
 #[test]
-fn prints_and_leaves_everything_alone() {
+fn without_write_it_only_prints() {
     let workspace = TestWorkspace::new();
     for (client, file, key) in FILES {
         let ran = workspace.run(&["mcp", "install", client, "--workspace", "studio"]);
@@ -54,7 +54,7 @@ fn prints_and_leaves_everything_alone() {
 }
 
 #[test]
-fn another_workspace_than_the_clients_is_pointed_out() {
+fn a_workspace_other_than_the_clients_is_reported() {
     let workspace = TestWorkspace::new();
     let here = workspace.workspace().canonicalize().unwrap();
     let here = here.to_str().unwrap();
@@ -105,7 +105,7 @@ fn a_bundle_and_the_commands_agree() {
 }
 
 #[test]
-fn writes_once_and_keeps_what_was_there() {
+fn writing_twice_changes_nothing_and_keeps_other_entries() {
     for (client, file, key) in FILES {
         let workspace = TestWorkspace::new();
         let path = home(&workspace, file);
@@ -150,7 +150,7 @@ fn writes_once_and_keeps_what_was_there() {
 }
 
 #[test]
-fn what_it_does_not_understand_it_leaves_alone() {
+fn files_that_cannot_be_parsed_are_left_unchanged() {
     let workspace = TestWorkspace::new();
     for (client, file, _) in FILES {
         let path = home(&workspace, file);
@@ -230,7 +230,7 @@ fn the_command_is_written_as_it_is_found() {
 }
 
 #[test]
-fn comments_stay_and_uninstalling_takes_out_what_was_put_in() {
+fn comments_are_kept_and_uninstalling_removes_the_entry() {
     let workspace = TestWorkspace::new();
     for (client, file, key) in FILES {
         let path = home(&workspace, file);

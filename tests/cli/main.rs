@@ -1,6 +1,6 @@
 //! The whole command line, run as a user runs it: what is printed where, and with which exit status. The use cases
 //! themselves are tested in `tests/workspace`.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed assertion is the report of a test")]
 
 mod bad_input;
 mod changes;

@@ -31,7 +31,7 @@ fn a_closed_pipe_is_not_an_error() {
         assert_eq!(ended.status.code(), Some(0), "{args:?}");
         assert_eq!(String::from_utf8_lossy(&ended.stderr), "", "{args:?}");
     }
-    assert_eq!(workspace.listed()["totalSessions"], 2, "what was recorded is recorded, whoever hears of it");
+    assert_eq!(workspace.listed()["totalSessions"], 2, "it is recorded even if the output cannot be printed");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn colours_only_where_asked_for() {
     let workspace = TestWorkspace::new();
     workspace.record(0, &["a cat"]);
     let coloured = |args: &[&str]| workspace.run(args).stdout().contains('\u{1b}');
-    assert!(!coloured(&["list"]), "this is no terminal");
+    assert!(!coloured(&["list"]), "this is not a terminal");
     assert!(coloured(&["list", "--color", "always"]));
     assert!(!coloured(&["list", "--color", "never"]));
     assert!(!coloured(&["list", "--color", "always", "--json"]));

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::TestWorkspace;
 
 #[test]
-fn the_closest_word_on_the_workspace_counts() {
+fn the_most_specific_choice_of_the_workspace_wins() {
     let workspace = TestWorkspace::new();
     let root = workspace.root().canonicalize().unwrap();
     let below = workspace.dir().join("a/b");

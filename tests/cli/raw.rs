@@ -11,7 +11,7 @@ fn picture() -> Vec<u8> {
 }
 
 #[test]
-fn lays_out_what_is_in_a_file() {
+fn shows_the_metadata_of_a_file() {
     let workspace = TestWorkspace::new();
     workspace.file("bridge.png", picture());
     workspace.file("plain.png", PIXEL);
@@ -33,7 +33,7 @@ fn lays_out_what_is_in_a_file() {
 
 /// The message for each format: "no text" only if it was searched, and that it cannot be decoded if it cannot.
 #[test]
-fn each_format_is_named_with_what_cannot_be_done_with_it() {
+fn each_format_is_named_with_its_limitations() {
     let workspace = TestWorkspace::new();
     let bmp = [b"BM\x3a\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x03\0\0\0\x02\0\0\0".as_slice(), &[0; 32]].concat();
     workspace.file("a.bmp", bmp);
@@ -44,7 +44,7 @@ fn each_format_is_named_with_what_cannot_be_done_with_it() {
     workspace.file("a.jxl", b"\0\0\0\x0cJXL \r\n\x87\n");
     workspace.file("a.mp4", retake_testutils::videos::MP4);
     let no_text = "there is no text in this file";
-    for (file, said) in [
+    for (file, printed) in [
         ("a.bmp", &["image/bmp 3x2", "BMP files have no place for texts", "BMP images are not decoded"][..]),
         ("a.exr", &["EXR files are not searched for texts", "EXR images are not decoded"]),
         ("a.tif", &[no_text, "TIFF images are not decoded"]),
@@ -54,10 +54,10 @@ fn each_format_is_named_with_what_cannot_be_done_with_it() {
         ("a.mp4", &["video/mp4 64x48", "a fox runs through snow"]),
     ] {
         let shown = workspace.run(&["show", "--raw", file]).stdout();
-        for said in said {
-            assert!(shown.contains(said), "{file}: {shown}");
+        for printed in printed {
+            assert!(shown.contains(printed), "{file}: {shown}");
         }
-        assert_eq!(shown.contains(no_text), said.contains(&no_text), "{file}: {shown}");
+        assert_eq!(shown.contains(no_text), printed.contains(&no_text), "{file}: {shown}");
     }
     let report = workspace.run(&["import", "--dry-run", "."]);
     let (out, notes) = (report.stdout(), report.stderr());

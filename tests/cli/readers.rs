@@ -51,7 +51,7 @@ fn reading_never_creates_a_workspace() {
 }
 
 #[test]
-fn a_log_that_is_gone_is_not_an_empty_workspace() {
+fn a_missing_log_is_not_an_empty_workspace() {
     let workspace = TestWorkspace::new();
     workspace.file("cat.png", png(1, &[]));
     workspace.record(0, &["a cat", "--image", "cat.png"]);
@@ -71,7 +71,7 @@ fn a_log_that_is_gone_is_not_an_empty_workspace() {
 }
 
 #[test]
-fn an_image_without_an_event_is_named_and_not_damage() {
+fn an_unreferenced_image_is_listed_and_is_not_damage() {
     let workspace = TestWorkspace::new();
     workspace.file("cat.png", png(1, &[]));
     workspace.record(0, &["a cat", "--image", "cat.png"]);
@@ -85,7 +85,7 @@ fn an_image_without_an_event_is_named_and_not_damage() {
 }
 
 #[test]
-fn only_images_are_recorded_and_unusual_ones_are_named() {
+fn only_images_are_recorded_and_unusual_ones_are_reported() {
     let workspace = TestWorkspace::new();
     workspace.file("secret.env", "API_KEY=sk-secret-123\n");
     for path in ["secret.env", "/etc/passwd"] {
@@ -112,7 +112,7 @@ fn only_images_are_recorded_and_unusual_ones_are_named() {
 }
 
 #[test]
-fn an_agent_that_records_what_watch_took_in_is_told() {
+fn recording_an_image_that_watch_imported_is_reported() {
     let workspace = TestWorkspace::new();
     write(&workspace.dir().join("live/00001.png"), &picture(1), 1_714_564_800);
     let report = workspace.json(&["import", "live", "--link"]);

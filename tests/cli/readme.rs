@@ -54,8 +54,8 @@ fn the_readme_and_the_book_name_only_flags_that_exist() {
             };
             let ran = Shell::new(&workspace).output(&line);
             if !ran.status.success() {
-                let said = String::from_utf8_lossy(&ran.stdout);
-                wrong.push(format!("{}: {line}\n{said}", path.display()));
+                let described = String::from_utf8_lossy(&ran.stdout);
+                wrong.push(format!("{}: {line}\n{described}", path.display()));
             }
         }
     }
@@ -75,7 +75,7 @@ fn a_flag_that_does_not_exist_is_found() {
 }
 
 #[test]
-fn a_block_that_is_true_passes_and_another_does_not() {
+fn a_correct_block_passes_and_a_wrong_one_fails() {
     let text = "\
 Text.
 <!-- setup: retake record 'a dog' --title Dogs --created-at '2024-01-02 10:00' -->

@@ -3,10 +3,10 @@
 use crate::support::{TestWorkspace, Transcript};
 
 #[test]
-fn what_is_found_and_what_cannot_be_asked() {
+fn matches_and_invalid_queries() {
     let workspace = TestWorkspace::new();
-    let mut said = Transcript::new(&workspace);
-    said.run(&["search"]);
+    let mut printed = Transcript::new(&workspace);
+    printed.run(&["search"]);
     workspace.record(
         0,
         &["a glass bridge at night", "--model", "SDXL 1.0", "--seed", "42", "--title", "Bridges", "--project", "cards"],
@@ -28,7 +28,7 @@ fn what_is_found_and_what_cannot_be_asked() {
         &["list", "--projects"],
         &["list", "--projects", "--query", "x"],
     ] {
-        said.run(args);
+        printed.run(args);
     }
-    said.check("searching");
+    printed.check("searching");
 }

@@ -140,7 +140,7 @@ fn a_script_gets_one_line_of_json_for_every_verb() {
 }
 
 #[test]
-fn an_export_brings_everything_along() {
+fn an_export_contains_everything() {
     let there = TestWorkspace::new();
     there.file("cat.png", PIXEL);
     there.record(0, &["a cat", "--title", "Cats", "--image", "cat.png", "--param", "workflow=[1,2,3]"]);
@@ -186,7 +186,7 @@ fn assert_same(there: &TestWorkspace, here: &TestWorkspace) {
 }
 
 #[test]
-fn pages_follow_one_another() {
+fn pages_follow_each_other() {
     let workspace = TestWorkspace::new();
     let requests: String =
         (0..5).map(|n| format!("{{\"prompt\":\"{n}\",\"createdAt\":\"2024-12-11T10:0{n}:00Z\"}}\n")).collect();
@@ -205,7 +205,7 @@ fn pages_follow_one_another() {
 }
 
 #[test]
-fn what_an_answer_leaves_out_can_be_had() {
+fn omitted_values_can_be_requested() {
     let workspace = TestWorkspace::new();
     let prompt = "snow ".repeat(20_000);
     let request = serde_json::json!({ "prompt": prompt, "parameters": { "workflow": "x".repeat(100_000) } });

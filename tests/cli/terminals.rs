@@ -92,7 +92,7 @@ fn converse(mut child: Child, answers: &[(&str, &str)]) -> String {
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(error) => {
                 child.kill().unwrap();
-                assert_eq!(error, mpsc::RecvTimeoutError::Disconnected, "it waits for ever, after {seen:?}");
+                assert_eq!(error, mpsc::RecvTimeoutError::Disconnected, "it waits forever, after {seen:?}");
             }
         }
         let next = |from: usize| {
@@ -121,7 +121,7 @@ fn between<'a>(text: &'a str, start: &str, end: &str) -> &'a str {
 }
 
 /// Returns the number after a name in a kitty sequence.
-fn told(control: &str, name: char) -> u32 {
+fn transcript(control: &str, name: char) -> u32 {
     let value = control.split(',').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
     value.unwrap().parse().unwrap()
 }
@@ -146,11 +146,7 @@ fn kitty_is_sent_the_pixels() {
         while let Some((chunk, others)) = rest.split_once("\x1b\\") {
             let (control, part) = chunk.split_once(';').unwrap();
             data += part;
-            assert_eq!(
-                control.ends_with("m=1"),
-                others.starts_with("\x1b_Gm="),
-                "the last part says that it is the last"
-            );
+            assert_eq!(control.ends_with("m=1"), others.starts_with("\x1b_Gm="), "the last part is marked as the last");
             assert!(part.len() <= 4096, "the protocol's limit");
             rest = others.strip_prefix("\x1b_G").unwrap_or_default();
         }
@@ -158,13 +154,13 @@ fn kitty_is_sent_the_pixels() {
         assert!(picture.width() >= least, "{}", picture.width());
         if least == 64 {
             assert_flag(&picture);
-            assert!(told(control, 'c') <= 40, "half of the height: {control}");
+            assert!(transcript(control, 'c') <= 40, "half of the height: {control}");
         }
     }
 }
 
 #[test]
-fn iterm_is_sent_a_file_without_being_asked() {
+fn iterm_is_sent_a_file_without_a_query() {
     let workspace = workspace();
     for (args, size) in [("show '#0'", None), ("compare '#0' '#1'", Some(100))] {
         let sent = sent(&workspace, &ITERM, args);
@@ -196,12 +192,12 @@ fn draw_sixels(data: &str, (width, height): (u32, u32)) -> RgbImage {
         let mut sixel = c;
         match c {
             '#' => {
-                let said = numbers(&mut rest);
-                if let [index, 2, channels @ ..] = said.as_slice() {
+                let printed = numbers(&mut rest);
+                if let [index, 2, channels @ ..] = printed.as_slice() {
                     let light = |part: usize| u8::try_from(channels[part] * 255 / 100).unwrap();
                     palette.insert(*index, Rgb([light(0), light(1), light(2)]));
                 }
-                colour = palette[&said[0]];
+                colour = palette[&printed[0]];
                 continue;
             }
             '$' => {
@@ -268,7 +264,7 @@ fn any_other_terminal_is_sent_half_blocks() {
 }
 
 #[test]
-fn one_terminal_inside_of_another_is_not_taken_for_it() {
+fn a_terminal_multiplexer_is_not_mistaken_for_the_outer_terminal() {
     let workspace = workspace();
     let tmux = Terminal {
         env: &[("TERM", "tmux-256color"), ("TMUX", "/tmp/x"), ("LC_TERMINAL", "iTerm2"), ("KITTY_WINDOW_ID", "1")],

@@ -18,7 +18,7 @@ use crate::support::{TestWorkspace, signal};
 use retake_testutils::made;
 
 /// Longer than any slow machine takes: what has not arrived by then never will.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn folder(workspace: &TestWorkspace) -> PathBuf {
     let folder = workspace.dir().join("output");
@@ -29,26 +29,26 @@ fn folder(workspace: &TestWorkspace) -> PathBuf {
 /// A running watch, with its output lines.
 struct Watching {
     child: Child,
-    said: Receiver<String>,
+    printed: Receiver<String>,
     asides: Receiver<String>,
 }
 
 impl Watching {
     /// Starts a watch, and waits until it reports that it is watching.
     fn new(workspace: &TestWorkspace, args: &[&str]) -> Watching {
-        let (sender, said) = mpsc::channel();
+        let (sender, printed) = mpsc::channel();
         let mut command = workspace.command(&[&["watch", "output"], args].concat());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         lines(child.stdout.take().unwrap(), sender);
         let (sender, asides) = mpsc::channel();
         lines(child.stderr.take().unwrap(), sender);
-        let watching = Watching { child, said, asides };
+        let watching = Watching { child, printed, asides };
         assert_eq!(watching.aside(), "watching 1 folder; press Ctrl-C to stop");
         watching
     }
 
     fn line(&self) -> Value {
-        serde_json::from_str(&self.said.recv_timeout(PATIENCE).unwrap()).unwrap()
+        serde_json::from_str(&self.printed.recv_timeout(TIMEOUT).unwrap()).unwrap()
     }
 
     /// Returns the names of the images in the next line.
@@ -57,7 +57,7 @@ impl Watching {
     }
 
     fn aside(&self) -> String {
-        self.asides.recv_timeout(PATIENCE).unwrap()
+        self.asides.recv_timeout(TIMEOUT).unwrap()
     }
 
     /// Ends it as Ctrl-C does, and returns the rest of its output.
@@ -65,7 +65,7 @@ impl Watching {
         signal(how, self.child.id());
         let status = self.child.wait().unwrap();
         assert!(status.success(), "{how}: {status}");
-        self.said.iter().collect()
+        self.printed.iter().collect()
     }
 }
 
@@ -128,7 +128,7 @@ fn each_image_is_printed_once_it_is_complete() {
 }
 
 #[test]
-fn what_comes_between_two_watches_is_taken_up_by_the_next() {
+fn images_added_between_two_watches_are_recorded_by_the_next() {
     let workspace = TestWorkspace::new();
     let dir = folder(&workspace);
     fs::write(dir.join("00001.png"), picture(1)).unwrap();

@@ -5,7 +5,7 @@
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test says what is wrong by failing"
+    reason = "a failed assertion is the report of a test"
 )]
 
 mod reference;

@@ -88,11 +88,11 @@ async def judge(target, era, calls):
         for prompt in prompts:
             if not any(argument.required for argument in prompt.arguments or []):
                 got = await client.get_prompt(prompt.name)
-                judge.expect(got.messages, f"{prompt.name} says nothing")
+                judge.expect(got.messages, f"{prompt.name} is empty")
         await judge.refused("a tool that there is none of", client.call_tool("no-such-tool", {}))
         await judge.refused("a resource that there is none of", client.read_resource("retake://nothing"))
         await judge.refused("a prompt that there is none of", client.get_prompt("no-such-prompt"))
-        await judge.refused("a cursor that was never given out", client.list_resources(cursor="made up"))
+        await judge.refused("a cursor that was never issued", client.list_resources(cursor="made up"))
     return judge
 
 

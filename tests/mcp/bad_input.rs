@@ -97,7 +97,7 @@ async fn twenty_megabytes_of_arguments() {
 }
 
 #[tokio::test]
-async fn pictures_that_are_none_and_pictures_that_lie() {
+async fn files_that_are_not_images_and_images_with_false_sizes() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -126,7 +126,7 @@ async fn pictures_that_are_none_and_pictures_that_lie() {
 }
 
 #[tokio::test]
-async fn lines_that_are_too_deep_or_too_long_cost_only_themselves() {
+async fn overlong_and_deeply_nested_lines_affect_only_themselves() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client.send(&"[".repeat(1_000_000)).await;
@@ -146,7 +146,7 @@ async fn lines_that_are_too_deep_or_too_long_cost_only_themselves() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_path_outside_the_roots_is_no_path() {
+async fn a_path_outside_the_roots_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (workspace, root) = (dir.path().join("ws"), dir.path().join("pictures"));
     std::fs::create_dir(&root).unwrap();

@@ -157,14 +157,14 @@ impl Client {
             if message["method"] == method {
                 return message["params"].clone();
             }
-            assert!(message.get("method").is_some(), "an answer that nobody waits for: {message}");
+            assert!(message.get("method").is_some(), "an unexpected response: {message}");
         }
     }
 
     /// Returns the notifications received so far with this method. Only complete after a response to a later request.
     pub(crate) fn overheard(&mut self, method: &str) -> Vec<Value> {
         let (these, others): (Vec<Value>, Vec<Value>) =
-            std::mem::take(&mut self.heard).into_iter().partition(|said| said["method"] == method);
+            std::mem::take(&mut self.heard).into_iter().partition(|reply| reply["method"] == method);
         self.heard = others.into();
         these
     }

@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::client::{Era, TestWorkspace};
 
 #[tokio::test]
-async fn each_kind_with_a_way_on() {
+async fn every_kind_of_error_has_a_hint() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -51,7 +51,7 @@ async fn each_kind_with_a_way_on() {
 }
 
 #[tokio::test]
-async fn a_disk_that_fails_is_told_and_nothing_is_recorded() {
+async fn a_failing_disk_is_reported_and_nothing_is_recorded() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client.record("2025-12-11T10:00:00Z", json!({})).await;

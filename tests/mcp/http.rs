@@ -174,9 +174,9 @@ async fn one_answer_is_plain_json_in_both_eras() {
 /// Initialises as a client of an earlier revision, and returns the connection id.
 async fn connect(endpoint: &Endpoint) -> String {
     let mut opened = endpoint.post(Era::Initialize, "initialize", initialize("2025-06-18")).await;
-    let said = opened.next().await.unwrap();
-    assert_eq!(said["result"]["protocolVersion"], "2025-06-18");
-    assert_eq!(said["result"]["capabilities"]["resources"], json!({ "subscribe": true, "listChanged": true }));
+    let message = opened.next().await.unwrap();
+    assert_eq!(message["result"]["protocolVersion"], "2025-06-18");
+    assert_eq!(message["result"]["capabilities"]["resources"], json!({ "subscribe": true, "listChanged": true }));
     let connection = opened.connection.expect("a connection has a name");
     let begun = endpoint.post_on(Some(&connection), Era::Initialize, "notifications/initialized", json!({})).await;
     assert_eq!(begun.status, 202);
@@ -194,7 +194,7 @@ async fn ask(endpoint: &Endpoint, connection: &str, method: &str, params: Value)
 }
 
 #[tokio::test]
-async fn an_older_client_is_told_of_changes_on_its_connection() {
+async fn an_older_client_is_notified_on_its_connection() {
     let endpoint = Endpoint::start().await;
     endpoint.call(Era::Stateless, "record-iteration", json!({ "prompt": "a fox" })).await;
     let connection = connect(&endpoint).await;
@@ -210,11 +210,14 @@ async fn an_older_client_is_told_of_changes_on_its_connection() {
     let params = json!({ "name": "record-iteration", "arguments": arguments });
     let recorded = answer(&ask(&endpoint, &other, "tools/call", params).await);
     assert_eq!(recorded.view["reference"], "session-2025-12-11-001#1");
-    let mut told = stream.next().await.unwrap();
-    while told["method"] == "notifications/resources/list_changed" {
-        told = stream.next().await.unwrap();
+    let mut notified = stream.next().await.unwrap();
+    while notified["method"] == "notifications/resources/list_changed" {
+        notified = stream.next().await.unwrap();
     }
-    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uri)));
+    assert_eq!(
+        (&notified["method"], &notified["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!(uri))
+    );
 
     // It is recorded under the name it initialised with.
     let audit = json!({ "sessionId": "session-2025-12-11-001" });
@@ -253,7 +256,7 @@ async fn a_connection_that_is_gone_is_not_missed_unless_its_client_ended_it() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused_as_json() {
+async fn invalid_messages_are_refused_as_json() {
     let endpoint = Endpoint::start().await;
     let headers = [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
     for (body, code) in [
@@ -320,11 +323,14 @@ async fn a_subscription_is_a_stream_that_fires_and_ends_with_the_server() {
     let arguments = json!({ "prompt": "a fox", "sessionId": "session-2025-12-11-001" });
     endpoint.call(Era::Initialize, "record-iteration", arguments).await;
     // The start of the session may only be known here now.
-    let mut told = stream.next().await.unwrap();
-    while told["method"] == "notifications/resources/list_changed" {
-        told = stream.next().await.unwrap();
+    let mut notified = stream.next().await.unwrap();
+    while notified["method"] == "notifications/resources/list_changed" {
+        notified = stream.next().await.unwrap();
     }
-    assert_eq!((&told["method"], &told["params"]["uri"]), (&json!("notifications/resources/updated"), &json!(uri)));
+    assert_eq!(
+        (&notified["method"], &notified["params"]["uri"]),
+        (&json!("notifications/resources/updated"), &json!(uri))
+    );
     endpoint.call(Era::Initialize, "record-iteration", json!({ "prompt": "another" })).await;
     while stream.next().await.unwrap()["method"] != "notifications/resources/list_changed" {}
 
@@ -366,7 +372,7 @@ async fn progress_makes_a_stream_with_the_answer_at_its_end() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_client_that_goes_in_the_middle_of_a_call_is_not_waited_for() {
+async fn a_client_that_disconnects_during_a_call_does_not_block_the_server() {
     for era in Era::BOTH {
         let endpoint = Endpoint::start().await;
         let mut client = endpoint.workspace.client(Era::Stateless).await;

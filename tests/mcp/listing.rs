@@ -71,7 +71,7 @@ async fn many_sessions_most_recent_first() {
 }
 
 #[tokio::test]
-async fn archived_sessions_say_so_and_keep_their_time() {
+async fn archived_sessions_are_marked_and_keep_their_time() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -100,7 +100,7 @@ async fn archived_sessions_say_so_and_keep_their_time() {
 }
 
 #[tokio::test]
-async fn pages_lead_through_all_of_them_once() {
+async fn pages_list_every_session_once() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;

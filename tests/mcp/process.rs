@@ -40,10 +40,10 @@ pub(crate) async fn end(mut child: Child, mut client: Client) {
     client.hang_up();
     assert_eq!(client.next_answer().await, None);
     let status = within_seconds(5, &mut child).await;
-    let mut said = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut said).await.unwrap();
-    assert!(status.success(), "{status}: {said}");
-    assert_eq!(said, "");
+    let mut message = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut message).await.unwrap();
+    assert!(status.success(), "{status}: {message}");
+    assert_eq!(message, "");
 }
 
 pub(crate) async fn within_seconds(seconds: u64, child: &mut Child) -> ExitStatus {
@@ -85,7 +85,7 @@ async fn what_was_acknowledged_survives_a_kill() {
 
 /// Every client starts its own server.
 #[tokio::test]
-async fn two_servers_share_a_workspace_and_either_may_go() {
+async fn two_servers_share_a_workspace_and_either_may_exit() {
     for kill_first in [true, false] {
         let dir = tempfile::tempdir().unwrap();
         let (mut first, mut one) = start(dir.path(), Era::Initialize).await;
@@ -111,7 +111,7 @@ async fn two_servers_share_a_workspace_and_either_may_go() {
 }
 
 #[tokio::test]
-async fn a_client_that_says_nothing_is_no_error() {
+async fn a_silent_client_is_not_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let mut child =
         command(dir.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
@@ -122,7 +122,7 @@ async fn a_client_that_says_nothing_is_no_error() {
 /// the process alive.
 #[cfg(unix)]
 #[tokio::test]
-async fn told_to_end_it_ends_at_once_on_pipes_and_sockets() {
+async fn a_signal_ends_it_at_once_on_pipes_and_sockets() {
     for sockets in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let mut command = command(dir.path());

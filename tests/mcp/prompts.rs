@@ -13,7 +13,7 @@ async fn text(client: &mut Client, name: &str, arguments: Value) -> (String, Vec
 }
 
 #[tokio::test]
-async fn name_the_iterations_exactly() {
+async fn prompts_name_the_iterations_exactly() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;

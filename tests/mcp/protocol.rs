@@ -28,7 +28,7 @@ async fn every_version_with_initialize_is_answered_with_itself() {
 }
 
 #[tokio::test]
-async fn since_2026_every_request_speaks_for_itself() {
+async fn since_2026_every_request_carries_its_version() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.connect(Era::Stateless);
     let discovered = client.request("server/discover", json!({})).await;
@@ -53,7 +53,7 @@ async fn since_2026_every_request_speaks_for_itself() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_served_is_refused_by_its_code() {
+async fn invalid_requests_are_refused_with_their_error_code() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -73,7 +73,7 @@ async fn what_cannot_be_served_is_refused_by_its_code() {
 }
 
 #[tokio::test]
-async fn a_bad_line_is_answered_and_costs_nothing_else() {
+async fn a_bad_line_gets_an_error_and_affects_nothing_else() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -98,7 +98,7 @@ async fn a_bad_line_is_answered_and_costs_nothing_else() {
 }
 
 #[tokio::test]
-async fn notifications_before_the_first_request_do_no_harm() {
+async fn notifications_before_the_first_request_are_ignored() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.connect(era);
@@ -114,7 +114,7 @@ async fn notifications_before_the_first_request_do_no_harm() {
 }
 
 #[tokio::test]
-async fn what_was_asked_before_the_end_is_answered() {
+async fn requests_before_the_end_of_input_are_answered() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;

@@ -35,7 +35,7 @@ async fn the_contracts_shape() {
 }
 
 #[tokio::test]
-async fn what_went_in_comes_out() {
+async fn recorded_values_are_read_back() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let path = workspace.dir.path().join("fox.png");
@@ -122,7 +122,7 @@ async fn fields_left_out_are_read_from_the_image() {
 }
 
 #[tokio::test]
-async fn a_lost_picture_costs_no_recipe() {
+async fn a_lost_image_does_not_affect_the_recipe() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     let gif = b"GIF89a\xff\xff\xff\xff\0\0\0,\0\0\0\0\xff\xff\xff\xff\0\x02\0;".to_vec();
@@ -130,19 +130,19 @@ async fn a_lost_picture_costs_no_recipe() {
     for image in [STANDARD.decode(PNG).unwrap(), gif, tiff] {
         client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode(image) }] })).await;
     }
-    let mut said = Vec::new();
+    let mut message = Vec::new();
     for number in ["001", "002", "003"] {
         let arguments = json!({ "reference": format!("session-2025-12-11-{number}#0"), "includeImage": true });
-        said.push(client.call("get-iteration", arguments).await.also[0].clone());
+        message.push(client.call("get-iteration", arguments).await.also[0].clone());
     }
-    assert_eq!(said[0]["type"], "image");
-    assert!(said[1]["text"].as_str().unwrap().contains("it has 65535 x 65535 pixels"), "{said:?}");
-    assert!(said[2]["text"].as_str().unwrap().contains("images of type image/tiff are stored"), "{said:?}");
+    assert_eq!(message[0]["type"], "image");
+    assert!(message[1]["text"].as_str().unwrap().contains("it has 65535 x 65535 pixels"), "{message:?}");
+    assert!(message[2]["text"].as_str().unwrap().contains("images of type image/tiff are stored"), "{message:?}");
 
     let arguments = json!({ "reference": "session-2025-12-11-001#0", "includeImage": true });
     std::fs::remove_dir_all(workspace.dir.path().join("ws/images")).unwrap();
     let left = client.call("get-iteration", arguments.clone()).await;
-    assert_eq!(left.also[0], said[0]);
+    assert_eq!(left.also[0], message[0]);
     assert_eq!(left.also[1]["text"], "The original of this image is gone; only the thumbnail is left.");
     std::fs::remove_dir_all(workspace.dir.path().join("ws/cache")).unwrap();
     let gone = client.call("get-iteration", arguments).await;

@@ -21,7 +21,7 @@ async fn read(client: &mut Client, uri: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_the_tools_answer_can_be_read() {
+async fn resources_named_by_tools_can_be_read() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -59,7 +59,7 @@ async fn what_the_tools_answer_can_be_read() {
 }
 
 #[tokio::test]
-async fn nothing_there_is_refused_as_each_era_wants() {
+async fn missing_resources_are_refused_as_each_protocol_era_requires() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -82,7 +82,7 @@ async fn nothing_there_is_refused_as_each_era_wants() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_and_no_image_has_no_address() {
+async fn large_values_that_are_not_images_have_no_address() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client
@@ -127,7 +127,7 @@ async fn a_video_is_linked_and_a_large_one_is_sent_as_its_poster() {
 }
 
 #[tokio::test]
-async fn the_list_leads_through_all_sessions_once() {
+async fn the_list_contains_every_session_once() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -192,7 +192,7 @@ async fn a_title_takes_one_short_line() {
 }
 
 #[tokio::test]
-async fn pictures_stay_fresh_and_lists_do_not() {
+async fn images_are_cached_and_lists_are_not() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Stateless).await;
     client.record("2025-12-11T10:00:00Z", json!({ "images": [{ "data": STANDARD.encode("II*\0picture") }] })).await;

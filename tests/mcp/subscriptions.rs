@@ -56,21 +56,21 @@ async fn subscribe_settled(client: &mut Client, uris: &[&str]) -> u64 {
 async fn settle(client: &mut Client, other: &mut Client) -> Vec<Value> {
     let started = other.record("2025-12-11T10:00:00Z", json!({})).await;
     let started = format!("retake://sessions/{}", started.split('#').next().unwrap());
-    let (to_come, mut told) = (to_come(), Vec::new());
+    let (to_come, mut notified) = (to_come(), Vec::new());
     assert!(to_come.contains(&started), "{started}");
     loop {
         let uri = client.heard(UPDATED).await["uri"].as_str().unwrap().to_owned();
         if uri == started {
-            return told;
+            return notified;
         }
         if !to_come.contains(&uri) {
-            told.push(json!(uri));
+            notified.push(json!(uri));
         }
     }
 }
 
 #[tokio::test]
-async fn a_change_on_another_connection_is_told() {
+async fn a_change_on_another_connection_is_notified() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut other = workspace.client(Era::Stateless).await;
@@ -84,13 +84,13 @@ async fn a_change_on_another_connection_is_told() {
         other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-003" })).await;
         assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new(), "it does not wait for that");
         other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
-        let mut told = client.heard(UPDATED).await;
-        while to_come().iter().any(|uri| told["uri"] == *uri) {
-            told = client.heard(UPDATED).await;
+        let mut notified = client.heard(UPDATED).await;
+        while to_come().iter().any(|uri| notified["uri"] == *uri) {
+            notified = client.heard(UPDATED).await;
         }
-        assert_eq!(told["uri"], FIRST);
+        assert_eq!(notified["uri"], FIRST);
         if era == Era::Stateless {
-            assert_eq!(told["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
+            assert_eq!(notified["_meta"]["io.modelcontextprotocol/subscriptionId"], id);
         }
         for (tool, arguments) in [
             ("annotate-iteration", json!({ "reference": "session-2025-12-11-001#0", "rating": 3 })),
@@ -114,7 +114,7 @@ async fn a_change_on_another_connection_is_told() {
 }
 
 #[tokio::test]
-async fn what_an_iteration_shows_is_more_than_itself() {
+async fn a_change_of_a_child_is_notified_too() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut other = workspace.client(Era::Stateless).await;
@@ -129,7 +129,7 @@ async fn what_an_iteration_shows_is_more_than_itself() {
         assert_eq!(settle(&mut client, &mut other).await, Vec::<Value>::new());
         // A child in another session, which the iteration lists.
         let child = other.record("2025-12-11T11:00:00Z", json!({ "parent": parent })).await;
-        assert_eq!(settle(&mut client, &mut other).await, [json!(uri)], "told once");
+        assert_eq!(settle(&mut client, &mut other).await, [json!(uri)], "notified once");
         let read = client.request("resources/read", json!({ "uri": uri })).await;
         let text = read["result"]["contents"][0]["text"].as_str().unwrap().to_owned();
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["children"], json!([child]));
@@ -137,7 +137,7 @@ async fn what_an_iteration_shows_is_more_than_itself() {
 }
 
 #[tokio::test]
-async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
+async fn a_change_by_another_process_is_notified_and_unsubscribing_is_prompt() {
     for era in Era::BOTH {
         let dir = tempfile::tempdir().unwrap();
         let (owner, mut other) = process::start(dir.path(), Era::Stateless).await;
@@ -145,11 +145,11 @@ async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
         let (child, mut client) = process::start(dir.path(), era).await;
         subscribe(&mut client, &["retake://sessions", FIRST]).await;
         other.record("2025-12-11T11:00:00Z", json!({ "sessionId": "session-2025-12-11-001" })).await;
-        let mut told = BTreeSet::new();
-        while told.len() < 2 {
-            told.insert(client.heard(UPDATED).await["uri"].as_str().unwrap().to_owned());
+        let mut notified = BTreeSet::new();
+        while notified.len() < 2 {
+            notified.insert(client.heard(UPDATED).await["uri"].as_str().unwrap().to_owned());
         }
-        assert_eq!(told.iter().collect::<Vec<_>>(), ["retake://sessions", FIRST]);
+        assert_eq!(notified.iter().collect::<Vec<_>>(), ["retake://sessions", FIRST]);
 
         // The other way round: the owner is notified of its client's changes.
         subscribe(&mut other, &[FIRST]).await;
@@ -172,7 +172,7 @@ async fn a_change_by_another_process_is_told_and_an_end_is_prompt() {
 }
 
 #[tokio::test]
-async fn what_never_changes_cannot_be_waited_for() {
+async fn immutable_resources_cannot_be_subscribed_to() {
     let workspace = TestWorkspace::new();
     let mut client = workspace.client(Era::Initialize).await;
     let image = "retake://iterations/session-2025-12-11-001/0/image";
@@ -191,7 +191,7 @@ async fn what_never_changes_cannot_be_waited_for() {
 
 /// A disconnected client is not notified, and does not keep the workspace open.
 #[tokio::test]
-async fn a_client_that_goes_leaves_nothing_behind() {
+async fn a_client_that_disconnects_leaves_no_subscriptions() {
     let workspace = TestWorkspace::new();
     let before = std::sync::Arc::strong_count(&workspace.workspace);
     for era in Era::BOTH {

@@ -145,7 +145,7 @@ async fn an_agent_gets_every_original_back() {
 }
 
 #[tokio::test]
-async fn a_comparison_says_how_far_it_is() {
+async fn a_comparison_reports_progress() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -163,7 +163,7 @@ async fn a_comparison_says_how_far_it_is() {
         assert_eq!(client.next_answer().await.unwrap()["id"], id);
         let progress = client.overheard("notifications/progress");
         assert!(!progress.is_empty());
-        assert!(progress.iter().all(|said| said["params"]["message"].is_string()), "{progress:?}");
+        assert!(progress.iter().all(|message| message["params"]["message"].is_string()), "{progress:?}");
     }
 }
 

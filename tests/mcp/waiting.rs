@@ -96,7 +96,7 @@ async fn progress_comes_before_the_answer_and_others_are_served_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_ends_and_is_answered_no_more() {
+async fn a_cancelled_call_ends_without_a_response() {
     for era in Era::BOTH {
         let workspace = TestWorkspace::new();
         let mut client = workspace.client(era).await;
@@ -119,7 +119,7 @@ async fn a_cancelled_call_ends_and_is_answered_no_more() {
 
 /// A call that does not end does not keep the process alive: all output is complete lines, and it exits.
 #[tokio::test]
-async fn the_end_waits_only_so_long() {
+async fn shutdown_waits_for_calls_up_to_a_limit() {
     let dir = tempfile::tempdir().unwrap();
     let (mut child, mut client) = process::start(dir.path(), Era::Stateless).await;
     slow_session(&mut client, dir.path().to_owned()).await;

@@ -29,7 +29,7 @@ pub(crate) fn missing() -> Option<String> {
         return Some("needs podman, or RETAKE_TEST_INSTALL=1".to_owned());
     }
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|it| it.stdout == b"0\n");
-    (!is_root).then(|| "needs root: podman without root needs set-up of its own".to_owned())
+    (!is_root).then(|| "needs root: rootless podman needs additional setup".to_owned())
 }
 
 pub(crate) fn the_image_serves_as_an_ordinary_user() {

@@ -19,7 +19,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         postgres_trial("faults::a_network_that_delays_cuts_and_swallows_loses_nothing", bad_network),
         postgres_trial("faults::an_unreachable_server_is_named_after_a_bounded_time", unreachable),
         postgres_trial("faults::a_killed_server_loses_nothing_acknowledged", killed_server),
-        postgres_trial("faults::a_suspended_client_holds_nobody_up_for_long", suspended_client),
+        postgres_trial("faults::a_suspended_client_delays_others_only_briefly", suspended_client),
         postgres_trial("faults::a_closed_workspace_lets_go_of_its_connections", closing),
     ]
 }

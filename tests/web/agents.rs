@@ -29,7 +29,7 @@ fn agents_record_and_read() {
 }
 
 #[test]
-fn strangers_do_not() {
+fn requests_without_the_token_are_refused() {
     let gallery = Gallery::new();
     let record = json!({ "name": "record-iteration", "arguments": { "prompt": "a fox" } });
     for (more, status) in [

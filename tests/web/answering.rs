@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::client::{Gallery, PIXEL};
 
 #[test]
-fn the_verbs_answer_as_the_tools_do() {
+fn the_endpoints_return_what_the_tools_return() {
     let gallery = Gallery::new();
     let empty = gallery.get("/api/list-sessions");
     assert_eq!(empty.status, 200);
@@ -39,7 +39,7 @@ fn the_verbs_answer_as_the_tools_do() {
 }
 
 #[test]
-fn the_verbs_are_described() {
+fn the_endpoints_are_described() {
     let gallery = Gallery::new();
     let document = gallery.get("/api/openapi.json").json();
     assert_eq!(document["openapi"], "3.1.0");

@@ -48,8 +48,8 @@ impl Gallery {
         let mut child = retake(workspace, &args).stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        let url = said["url"].as_str().unwrap().to_owned();
+        let printed: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let url = printed["url"].as_str().unwrap().to_owned();
         let host = url.trim_start_matches("http://").split('/').next().unwrap().to_owned();
         Gallery { child, url, host, _dir: None }
     }

@@ -4,7 +4,7 @@
     clippy::unwrap_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test says what is wrong by failing"
+    reason = "a failed assertion is the report of a test"
 )]
 
 mod agents;

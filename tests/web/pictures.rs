@@ -112,8 +112,8 @@ fn a_heat_map_shows_where_two_differ() {
         "{seen}"
     );
 
-    let nobody = "0".repeat(64);
-    assert_eq!(gallery.get(&format!("/heat/{one}/{nobody}")).status, 404);
+    let unknown = "0".repeat(64);
+    assert_eq!(gallery.get(&format!("/heat/{one}/{unknown}")).status, 404);
     assert_eq!(gallery.get(&format!("/heat/{one}/..%2f..%2fetc")).status, 404);
 }
 

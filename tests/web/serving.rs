@@ -9,14 +9,14 @@ use serde_json::Value;
 use crate::client::{Gallery, retake};
 
 #[test]
-fn a_second_one_points_to_the_first() {
+fn a_second_gallery_points_to_the_first() {
     let dir = tempfile::tempdir().unwrap();
     let first = Gallery::serve(dir.path(), &[]);
     let second = retake(dir.path(), &["serve", "--json"]).output().unwrap();
     assert!(second.status.success());
-    let said: Value = serde_json::from_slice(&second.stdout).unwrap();
-    assert_eq!(said["url"], first.url.as_str());
-    assert_eq!(said["alreadyServed"], true);
+    let printed: Value = serde_json::from_slice(&second.stdout).unwrap();
+    assert_eq!(printed["url"], first.url.as_str());
+    assert_eq!(printed["alreadyServed"], true);
 
     // A killed gallery could not clean up, and is not taken for alive.
     drop(first);
@@ -25,15 +25,15 @@ fn a_second_one_points_to_the_first() {
 }
 
 #[test]
-fn a_port_that_something_else_has_is_named() {
+fn a_port_in_use_by_another_program_is_named() {
     let other = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = other.local_addr().unwrap().to_string();
     let dir = tempfile::tempdir().unwrap();
     let refused = retake(dir.path(), &["serve", "--addr", &address]).output().unwrap();
     assert_eq!(refused.status.code(), Some(1));
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(said.contains(&format!("error: {address} is taken by another program")), "{said}");
-    assert!(said.contains("hint: choose another port"), "{said}");
+    let printed = String::from_utf8(refused.stderr).unwrap();
+    assert!(printed.contains(&format!("error: {address} is taken by another program")), "{printed}");
+    assert!(printed.contains("hint: choose another port"), "{printed}");
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn stops_on_request_while_a_client_listens_for_events() {
 }
 
 #[test]
-fn tells_what_others_record_as_it_happens() {
+fn changes_by_other_processes_are_pushed() {
     let dir = tempfile::tempdir().unwrap();
     let gallery = Gallery::serve(dir.path(), &[]);
     let mut stream = gallery.connect();
@@ -102,14 +102,14 @@ fn tells_what_others_record_as_it_happens() {
     assert!(lines.by_ref().any(|line| line == "event: ready"));
 
     assert!(retake(dir.path(), &["record", "a cat", "--json"]).output().unwrap().status.success());
-    let told = lines.find(|line| line.contains(r#""kind":"recorded""#)).unwrap();
-    let told: Value = serde_json::from_str(told.strip_prefix("data: ").unwrap()).unwrap();
-    assert_eq!(told["index"], 0);
-    assert!(told["session"].as_str().unwrap().starts_with("session-"));
+    let event = lines.find(|line| line.contains(r#""kind":"recorded""#)).unwrap();
+    let event: Value = serde_json::from_str(event.strip_prefix("data: ").unwrap()).unwrap();
+    assert_eq!(event["index"], 0);
+    assert!(event["session"].as_str().unwrap().starts_with("session-"));
 }
 
 #[test]
-fn a_second_one_that_asks_for_something_else_fails() {
+fn a_second_gallery_with_other_options_fails() {
     let dir = tempfile::tempdir().unwrap();
     let _first = Gallery::serve(dir.path(), &["--token", "the first of two tokens"]);
     for (args, expected) in [
@@ -117,16 +117,16 @@ fn a_second_one_that_asks_for_something_else_fails() {
         (&["--addr", "127.0.0.1:1"], "is already served at"),
     ] {
         let second = retake(dir.path(), &[&["serve"], args].concat()).output().unwrap();
-        let said = String::from_utf8(second.stderr).unwrap();
-        assert_eq!(second.status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let printed = String::from_utf8(second.stderr).unwrap();
+        assert_eq!(second.status.code(), Some(1), "{printed}");
+        assert!(printed.contains(expected), "{printed}");
     }
     let same = retake(dir.path(), &["serve", "--token", "the first of two tokens"]).output().unwrap();
     assert!(same.status.success());
 }
 
 #[test]
-fn a_token_that_can_be_guessed_is_refused_and_guesses_are_limited() {
+fn weak_tokens_are_refused_and_wrong_ones_rate_limited() {
     let dir = tempfile::tempdir().unwrap();
     for weak in ["a", "short secret", "aaaaaaaaaaaaaaaaaaaaaaaa", "                    "] {
         let refused = retake(dir.path(), &["serve", "--token", weak]).output().unwrap();

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::client::{Gallery, PIXEL};
 
 #[test]
-fn the_shelf_is_never_behind_a_write() {
+fn the_shelf_shows_every_acknowledged_write() {
     let gallery = Gallery::new();
     let first = gallery.record("a fox");
     let id = first.split('#').next().unwrap();
@@ -75,7 +75,7 @@ fn files_come_in_as_bytes_once_and_only_from_this_page() {
 }
 
 #[test]
-fn what_goes_out_is_an_archive_or_a_proof() {
+fn exports_are_archives_or_audit_bundles() {
     let gallery = Gallery::new();
     let made =
         gallery.post("/api/record-iteration", &json!({ "prompt": "a fox", "images": [{ "data": PIXEL }] })).json();
@@ -115,7 +115,7 @@ fn text_is_compressed_for_those_who_accept_it() {
 }
 
 #[test]
-fn a_link_to_compare_outlives_what_it_names() {
+fn a_comparison_link_works_if_an_iteration_is_missing() {
     let gallery = Gallery::new();
     let made = json!({
         "prompt": "a batch", "title": "Foxes", "images": [{ "data": PIXEL }, { "data": PIXEL }],

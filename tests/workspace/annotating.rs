@@ -7,7 +7,7 @@ use retake::internals::wire::{
 use crate::support::*;
 
 #[test]
-fn the_newest_word_counts() {
+fn the_latest_annotation_counts() {
     let ws = TestWorkspace::new();
     let id = ws.session(2);
     let annotate = |request: AnnotateRequest| json(&checked(ws.api().annotate(&request)).unwrap());
@@ -59,7 +59,7 @@ fn archiving_twice_is_archiving_once() {
     let request = ArchiveRequest { session_id: id, reason: Some("done".into()), ..ArchiveRequest::default() };
     let archived = checked(ws.api().archive(&request)).unwrap();
     assert!(archived.archived());
-    assert_eq!(archived.last_modified_at(), before.last_modified_at(), "archiving is no work");
+    assert_eq!(archived.last_modified_at(), before.last_modified_at(), "archiving is not a modification");
     let events = ws.written();
     assert_eq!(ws.api().archive(&request).unwrap(), archived);
     assert_eq!(ws.written(), events);
@@ -80,7 +80,7 @@ fn an_archive_that_is_retried_after_a_restore_stays_restored() {
     ws.api().archive(&archive).unwrap();
     let restore = ArchiveRequest { session_id: id, ..ArchiveRequest::default() };
     ws.api().restore(&restore).unwrap();
-    assert!(!ws.api().archive(&archive).unwrap().archived(), "a retry is no second archiving");
+    assert!(!ws.api().archive(&archive).unwrap().archived(), "a retry does not archive again");
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn one_image_of_a_batch_is_rated() {
 }
 
 #[test]
-fn what_changes_nothing_is_not_written() {
+fn an_annotation_without_a_change_is_not_written() {
     let ws = TestWorkspace::new();
     let id = ws.session(1);
     let base = AnnotateRequest { reference: format!("{id}#0"), ..AnnotateRequest::default() };

@@ -20,10 +20,10 @@ fn everything_that_happened_with_who_and_why() {
     ws.api().archive(&away).unwrap();
 
     let view = audit(&ws, &id);
-    let told: Vec<_> =
+    let reported: Vec<_> =
         view.events.iter().map(|event| (event.seq, event.kind.as_str(), event.summary.as_str())).collect();
     assert_eq!(
-        told,
+        reported,
         [
             (0, "started", r#"session started: title "Cats""#),
             (1, "recorded", "a cat"),

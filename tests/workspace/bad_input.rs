@@ -86,7 +86,7 @@ fn a_recording_that_is_wrong_writes_nothing() {
 }
 
 #[test]
-fn an_archived_session_says_how_to_go_on() {
+fn an_archived_session_is_refused_with_a_hint() {
     let ws = TestWorkspace::new();
     let id = ws.session(1);
     let picture = path(&ws.file("good.png", &png(2, 2, 1)));
@@ -183,7 +183,7 @@ impl Observer for Full {
 }
 
 #[test]
-fn a_full_disk_says_so_and_costs_nothing_that_was_acknowledged() {
+fn a_full_disk_is_reported_and_loses_nothing_acknowledged() {
     let full = Arc::new(Full(AtomicBool::new(false)));
     let ws = TestWorkspace::on(Disk::observed(full.clone()));
     let id = ws.session(2);

@@ -142,7 +142,7 @@ fn a_record_that_was_altered_does_not_prove_itself() {
     let mut altered = bundle;
     altered[record + 40] = if altered[record + 40] == b'A' { b'B' } else { b'A' };
     let problems = verified(&altered).problems;
-    assert!(problems[0].ends_with("line 2 is altered: its record does not prove itself"), "{problems:?}");
+    assert!(problems[0].ends_with("line 2 is altered: its record does not match its own hash"), "{problems:?}");
 }
 
 #[test]
@@ -188,7 +188,7 @@ fn dropping_the_last_event_is_found() {
     let mut dropped = bundle;
     dropped[start..end].fill(b' ');
     let problems = verified(&dropped).problems;
-    assert!(problems.iter().any(|problem| problem.contains("or ends with another one")), "{problems:?}");
+    assert!(problems.iter().any(|problem| problem.contains("or ends with a different one")), "{problems:?}");
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn images_of_a_batch_have_their_own_seeds() {
 }
 
 #[test]
-fn only_what_differs() {
+fn only_differences_are_listed() {
     let ws = TestWorkspace::new();
     let base = RecordRequest {
         model: Some("sdxl".into()),
@@ -143,7 +143,7 @@ fn workflows_by_node_however_large() {
 }
 
 #[test]
-fn how_they_came_from_each_other() {
+fn the_common_ancestor_is_found() {
     let ws = TestWorkspace::new();
     let id = ws.session(4);
     let child = RecordRequest { parent: Some(format!("{id}#1")), ..prompt("elsewhere") };
@@ -240,7 +240,7 @@ fn each_image_of_a_batch_has_a_reference() {
 }
 
 #[test]
-fn a_comparison_that_nobody_waits_for_ends() {
+fn a_cancelled_comparison_ends() {
     let ws = TestWorkspace::new();
     let with =
         |name: &str, seed| RecordRequest { images: vec![path(&ws.file(name, &png(64, 48, seed)))], ..prompt("a cat") };

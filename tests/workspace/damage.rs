@@ -35,7 +35,7 @@ fn the_listing_shows_a_recovery_until_its_report_is_read() {
     let recovery = list.recovery.clone().unwrap();
     assert_eq!(recovery.lost_events, 1);
     assert!(!recovery.quarantined.is_empty() && !recovery.message.is_empty(), "{recovery:?}");
-    assert_eq!(list.sessions[0].iteration_count(), 4, "no index is given out twice");
+    assert_eq!(list.sessions[0].iteration_count(), 4, "no index is assigned twice");
     assert!(json(&list).contains(r#""recovery":{"lostEvents":1,"quarantined":["#));
 
     let ws = ws.reopen();
@@ -49,7 +49,7 @@ fn the_listing_shows_a_recovery_until_its_report_is_read() {
 }
 
 #[test]
-fn what_is_gone_is_named() {
+fn losses_are_named() {
     let (ws, id) = damaged();
     let request = IterationsRequest { session_id: id.clone(), ..IterationsRequest::default() };
     let list = checked(ws.api().iterations(&request)).unwrap();
@@ -76,7 +76,7 @@ fn what_is_gone_is_named() {
 }
 
 #[test]
-fn the_session_goes_on() {
+fn a_damaged_session_can_be_continued() {
     let (ws, id) = damaged();
     let next = ws.record(&RecordRequest { session_id: Some(id.clone()), ..prompt("on and on") });
     assert_eq!(next.reference.to_string(), format!("{id}#4"));

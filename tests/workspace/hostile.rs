@@ -21,7 +21,7 @@ use crate::support::*;
 const CMYK: &str = "/9j/7gAOQWRvYmUAZAAAAAAA/9sAQwAFAwQEBAMFBAQEBQUFBgcMCAcHBwcPCwsJDBEPEhIRDxERExYcFxMUGhURERghGBodHR8fHxMXIiQiHiQcHh8e/8AAFAgAEAAQBEMRAE0RAFkRAEsRAP/EAB8AAAEFAQEBAQEBAAAAAAAAAAABAgMEBQYHCAkKC//EALUQAAIBAwMCBAMFBQQEAAABfQECAwAEEQUSITFBBhNRYQcicRQygZGhCCNCscEVUtHwJDNicoIJChYXGBkaJSYnKCkqNDU2Nzg5OkNERUZHSElKU1RVVldYWVpjZGVmZ2hpanN0dXZ3eHl6g4SFhoeIiYqSk5SVlpeYmZqio6Slpqeoqaqys7S1tre4ubrCw8TFxsfIycrS09TV1tfY2drh4uPk5ebn6Onq8fLz9PX29/j5+v/aAA4EQwBNAFkASwAAPwD7Lr4yr4yr7Loooooooooooor/2Q==";
 
 /// The maximum additional memory for one of these files.
-const MOST_MEMORY: u64 = 800 * 1024 * 1024;
+const MAX_MEMORY: u64 = 800 * 1024 * 1024;
 
 /// Records a file, and checks that its bytes are kept. Returns why it has no thumbnail; `None` if it has one.
 fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<String>) {
@@ -37,7 +37,7 @@ fn recorded(ws: &TestWorkspace, name: &str, bytes: &[u8]) -> (ImageRef, Option<S
     });
     assert_eq!(image.perceptual_hash.is_none(), why.is_err(), "{name}");
     let taken = most_memory().saturating_sub(before);
-    assert!(taken < MOST_MEMORY, "{name} took {taken} bytes of memory");
+    assert!(taken < MAX_MEMORY, "{name} took {taken} bytes of memory");
     (image, why.err())
 }
 
@@ -149,7 +149,7 @@ fn broken_and_hostile_files_are_kept_and_refused() {
 }
 
 #[test]
-fn what_swells_is_stopped() {
+fn decompression_bombs_are_stopped() {
     let ws = TestWorkspace::new();
     let zeros = |megabytes: usize| {
         let mut file = ZlibEncoder::new(Vec::new(), Compression::fast());

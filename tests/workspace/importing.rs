@@ -65,7 +65,7 @@ fn contents(ws: &TestWorkspace) -> BTreeMap<String, Vec<String>> {
 }
 
 #[test]
-fn sessions_are_as_a_person_would_draw_them() {
+fn sessions_are_grouped_as_a_person_would() {
     let ws = TestWorkspace::new();
     let drawn = made::folder(&folder(&ws), 600);
     let report = import(&ws, &request(&folder(&ws)));
@@ -118,7 +118,7 @@ fn importing_twice_changes_nothing() {
 }
 
 #[test]
-fn what_is_added_joins_its_session() {
+fn new_files_join_their_session() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("00001-1.png"), &a1111(1, "a fox, snow", 1), NOON);
@@ -154,7 +154,7 @@ fn a_copy_saved_again_is_the_same_picture() {
 }
 
 #[test]
-fn a_picture_that_says_nothing_is_an_iteration_without_a_prompt() {
+fn an_image_without_metadata_is_an_iteration_without_a_prompt() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("photo.png"), &png(9, &[]), NOON);
@@ -171,7 +171,7 @@ fn a_picture_that_says_nothing_is_an_iteration_without_a_prompt() {
 }
 
 #[test]
-fn parents_have_reasons_and_likely_stays_likely() {
+fn parents_have_reasons_and_likely_parents_are_kept_apart() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("00001-7.png"), &a1111(1, "a fox, snow, dusk", 7), NOON);
@@ -200,7 +200,7 @@ fn parents_have_reasons_and_likely_stays_likely() {
 }
 
 #[test]
-fn a_dry_run_says_what_would_be_done_and_does_nothing() {
+fn a_dry_run_prints_the_plan_and_changes_nothing() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     made::folder(&dir, 60);
@@ -228,7 +228,7 @@ fn a_dry_run_says_what_would_be_done_and_does_nothing() {
 }
 
 #[test]
-fn a_folder_of_one_time_goes_by_its_counters_and_says_so() {
+fn files_with_one_shared_time_are_ordered_by_their_counters() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     for number in 1..=8 {
@@ -242,7 +242,7 @@ fn a_folder_of_one_time_goes_by_its_counters_and_says_so() {
 }
 
 #[test]
-fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
+fn touched_files_and_dates_in_names_are_recognised() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     for number in 1..=10 {
@@ -255,13 +255,13 @@ fn a_touched_file_and_a_date_in_the_name_are_seen_through() {
     made::touch(&dir.join("ComfyUI_00004_.png"), NOON + 50 * 86_400);
     let report = import(&ws, &request(&dir));
     assert_eq!(report.sessions.len(), 1, "{:?}", report.notes);
-    assert!(report.notes[0].contains("1 files are newer"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("1 file is newer"), "{:?}", report.notes);
 
     let dated = ws.dir.path().join("dated");
     write(&dated.join("2024-05-20_10-00-00_0001.png"), &a1111(90, "a boat", 1), NOON + 90 * 86_400);
     let report = import(&ws, &request(&dated));
     assert_eq!(report.sessions[0].session_id.unwrap().to_string(), "session-2024-05-20-001");
-    assert!(report.notes[0].contains("the date in the name, or in the file"), "{:?}", report.notes);
+    assert!(report.notes[0].contains("dated by name or metadata"), "{:?}", report.notes);
 }
 
 #[test]
@@ -286,7 +286,7 @@ fn linked_pictures_stay_where_they_are() {
 }
 
 #[test]
-fn what_is_bad_is_named_and_the_rest_comes_in() {
+fn bad_files_are_reported_and_the_rest_is_imported() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("good.png"), &a1111(1, "a fox", 1), NOON);
@@ -309,7 +309,7 @@ fn what_is_bad_is_named_and_the_rest_comes_in() {
 
 #[cfg(unix)]
 #[test]
-fn names_that_are_no_text_are_brought_in_and_cannot_be_linked() {
+fn files_with_names_that_are_not_utf_8_are_imported_and_cannot_be_linked() {
     use std::os::unix::ffi::OsStrExt;
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
@@ -335,7 +335,7 @@ impl Observer for Fills {
 }
 
 #[test]
-fn a_disk_that_fills_half_way_leaves_a_beginning_and_the_next_import_goes_on() {
+fn a_disk_that_fills_up_leaves_a_prefix_and_the_next_import_resumes() {
     let whole = TestWorkspace::new();
     made::folder(&folder(&whole), 60);
     import(&whole, &request(&folder(&whole)));
@@ -373,7 +373,7 @@ fn a_picture_that_is_named_by_its_hash_is_the_parent() {
     import(&ws, &request(&dir));
     let view = get(&ws, "session-2024-05-01-001#2");
     assert_eq!(view.parent.map(|parent| parent.index), Some(0));
-    assert_eq!(view.parent_reason.as_deref(), Some("it holds the hash of the picture it was made from"));
+    assert_eq!(view.parent_reason.as_deref(), Some("its metadata contains the hash of the image it was made from"));
 }
 
 /// The result of `hashlib.md5(image.convert("RGB").tobytes())` for pattern 1.
@@ -392,7 +392,7 @@ impl Observer for Vanishes {
 }
 
 #[test]
-fn a_file_that_vanishes_half_way_is_named_and_the_rest_comes_in() {
+fn a_file_that_vanishes_is_reported_and_the_rest_is_imported() {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..300 {
         write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
@@ -419,7 +419,7 @@ impl Observer for Stops {
 }
 
 #[test]
-fn told_to_stop_it_ends_with_a_beginning_and_the_next_import_goes_on() {
+fn a_stopped_import_leaves_a_prefix_and_the_next_one_resumes() {
     let dir = tempfile::tempdir().unwrap();
     for number in 0..150 {
         write(&dir.path().join(format!("{number:05}.png")), &a1111(number, "a fox", number * 10), NOON + number * 60);
@@ -441,7 +441,7 @@ fn told_to_stop_it_ends_with_a_beginning_and_the_next_import_goes_on() {
 }
 
 #[test]
-fn an_archived_session_is_left_alone() {
+fn an_archived_session_is_left_unchanged() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("a.png"), &a1111(1, "a fox", 1), NOON);
@@ -452,7 +452,11 @@ fn an_archived_session_is_left_alone() {
     import(&ws, &request(&dir));
     write(&dir.join("c.png"), &a1111(3, "a fox", 30), NOON + 120);
     let report = import(&ws, &request(&dir));
-    assert_eq!(report.sessions[0].session_id.unwrap().to_string(), "session-2024-05-01-002", "and the new one goes on");
+    assert_eq!(
+        report.sessions[0].session_id.unwrap().to_string(),
+        "session-2024-05-01-002",
+        "and the new one is continued"
+    );
     let parent = get(&ws, "session-2024-05-01-002#0").parent.unwrap();
     assert_eq!(parent.to_string(), "session-2024-05-01-001#0");
 }

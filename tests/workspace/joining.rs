@@ -62,7 +62,7 @@ fn by_hand(ws: &TestWorkspace, title: &str, file: &Path) -> String {
 }
 
 #[test]
-fn a_session_made_by_hand_is_never_added_to() {
+fn an_import_never_adds_to_a_session_recorded_by_hand() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     three_ideas(&dir);
@@ -89,7 +89,7 @@ fn a_session_made_by_hand_is_never_added_to() {
 }
 
 #[test]
-fn only_the_same_folder_and_project_go_on() {
+fn only_the_same_folder_and_project_are_continued() {
     let ws = TestWorkspace::new();
     let (one, other) = (ws.dir.path().join("one"), ws.dir.path().join("other"));
     let first = a1111(1, "a fox", 1);
@@ -268,7 +268,7 @@ fn every_image_of_a_batch_keeps_its_seed() {
 }
 
 #[test]
-fn an_original_that_is_gone_or_damaged_comes_back() {
+fn a_missing_or_damaged_original_is_restored() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     made::folder(&dir, 40);
@@ -327,7 +327,7 @@ fn a_broken_file_is_imported_with_a_warning() {
 }
 
 #[test]
-fn previews_and_contact_sheets_stay_out() {
+fn previews_and_contact_sheets_are_not_imported() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     write(&dir.join("ComfyUI/output/ComfyUI_00001_.png"), &a1111(1, "a fox", 1), NOON);
@@ -337,7 +337,7 @@ fn previews_and_contact_sheets_stay_out() {
 }
 
 #[test]
-fn what_one_queued_prompt_saved_is_one_iteration_whatever_its_sizes() {
+fn all_images_of_one_queued_prompt_are_one_iteration() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     let graph = r#"{"3":{"class_type":"KSampler","inputs":{"seed":7,"steps":20,"cfg":7.0,"sampler_name":"euler","scheduler":"normal","denoise":1.0,"model":["4",0],"positive":["6",0],"negative":["7",0],"latent_image":["5",0]}},"4":{"class_type":"CheckpointLoaderSimple","inputs":{"ckpt_name":"x.safetensors"}},"5":{"class_type":"EmptyLatentImage","inputs":{"width":16,"height":16,"batch_size":1}},"6":{"class_type":"CLIPTextEncode","inputs":{"text":"a fox","clip":["4",1]}},"7":{"class_type":"CLIPTextEncode","inputs":{"text":"blurry","clip":["4",1]}},"8":{"class_type":"VAEDecode","inputs":{"samples":["3",0],"vae":["4",2]}},"9":{"class_type":"SaveImage","inputs":{"filename_prefix":"a","images":["8",0]}}}"#;
@@ -348,7 +348,7 @@ fn what_one_queued_prompt_saved_is_one_iteration_whatever_its_sizes() {
 }
 
 #[test]
-fn an_upscale_is_called_one() {
+fn an_upscale_is_recognised() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);
     let text = "a fox\nSteps: 20, Seed: 7, Size: 16x16, Model: sdxl, Version: v1.10.1";

@@ -85,7 +85,7 @@ fn made(number: u32) -> RgbImage {
 }
 
 #[test]
-fn what_must_not_matter_does_not() {
+fn irrelevant_changes_do_not_affect_similarity() {
     let ws = TestWorkspace::new();
     let mut all = Vec::new();
     for number in 0..8 {

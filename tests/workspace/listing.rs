@@ -10,7 +10,7 @@ use retake::internals::wire::{
 use crate::support::*;
 
 #[test]
-fn the_seed_shape_to_the_letter() {
+fn the_json_is_exactly_that_of_the_contract() {
     let ws = TestWorkspace::new();
     assert_eq!(
         json(&ws.list(&ListRequest::default())),
@@ -114,7 +114,7 @@ fn a_cursor_from_elsewhere_is_refused() {
 }
 
 #[test]
-fn only_what_was_asked_for() {
+fn filters_are_applied() {
     let ws = TestWorkspace::new();
     for (title, project) in [("Winter Cats", "zoo"), ("dogs", "zoo"), ("Ämter", "offices")] {
         ws.record(&RecordRequest { title: Some(title.into()), project: Some(project.into()), ..prompt("x") });
@@ -149,7 +149,7 @@ fn only_what_was_asked_for() {
 }
 
 #[test]
-fn long_titles_make_more_pages_not_longer_ones() {
+fn long_titles_make_more_pages_instead_of_longer_ones() {
     let ws = TestWorkspace::new();
     let title = "\"".repeat(512);
     for _ in 0..120 {
@@ -182,7 +182,7 @@ fn iterations_are_the_newest_in_ascending_order() {
 }
 
 #[test]
-fn long_prompts_are_cut_and_page_by_bytes() {
+fn long_prompts_are_truncated_and_pages_limited_by_bytes() {
     let ws = TestWorkspace::new();
     let long = "a very long prompt, ".repeat(500);
     let id = ws.record(&prompt(&long)).session.id().to_string();
@@ -206,7 +206,7 @@ fn long_prompts_are_cut_and_page_by_bytes() {
     request.cursor = None;
     let newest = ws.api().iterations(&request).unwrap();
     let row = newest.iterations.last().unwrap();
-    assert_eq!((row.metadata.width, row.metadata.height), (Some(8), Some(4)), "told from the picture");
+    assert_eq!((row.metadata.width, row.metadata.height), (Some(8), Some(4)), "read from the image");
     assert_eq!(row.images.as_ref().unwrap().len(), 1);
 }
 

@@ -40,7 +40,7 @@ fn workspace() -> TestWorkspace {
 }
 
 #[test]
-fn verify_names_each_and_says_how_it_comes_back() {
+fn verify_lists_each_and_how_to_restore_it() {
     let ws = workspace();
     let view = VerifyView::from(ws.workspace.verify().unwrap());
     let found = &view.report;

@@ -1,6 +1,6 @@
 //! The use cases through the library, as a face would call them: everything a user would notice, with a fixed clock.
 //! Crashes, all kinds of damage and several processes have their own test binaries.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed assertion is the report of a test")]
 
 mod annotating;
 mod auditing;

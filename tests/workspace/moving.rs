@@ -62,7 +62,7 @@ fn seen(ws: &TestWorkspace) -> String {
 }
 
 #[test]
-fn what_comes_back_is_the_same() {
+fn an_import_restores_the_same_sessions() {
     let ws = full();
     let text = export(&ws, &ExportRequest::default());
     assert!(text.starts_with(
@@ -84,7 +84,7 @@ fn what_comes_back_is_the_same() {
     assert_eq!(seen(&other), seen(&ws));
     let retry = RecordRequest { idempotency_key: Some("first".into()), ..prompt("something else") };
     fails(other.try_record(&retry), ErrorKind::Conflict, "was already used");
-    assert_eq!(other.session(1), "session-2025-12-11-003", "ids go on behind those that came in");
+    assert_eq!(other.session(1), "session-2025-12-11-003", "ids continue after the imported ones");
 }
 
 #[test]
@@ -138,7 +138,7 @@ fn a_missing_image_is_reported_and_the_rest_exported() {
 }
 
 #[test]
-fn one_bad_line_costs_only_what_follows_it_in_its_session() {
+fn a_bad_line_affects_only_what_follows_it_in_its_session() {
     let ws = full();
     let text = export(&ws, &ExportRequest::default());
     let lines: Vec<&str> = text.lines().collect();
@@ -158,7 +158,7 @@ fn one_bad_line_costs_only_what_follows_it_in_its_session() {
 }
 
 #[test]
-fn a_bad_line_is_named() {
+fn a_bad_line_is_reported() {
     let ws = full();
     let text = export(&ws, &ExportRequest::default());
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -169,16 +169,16 @@ fn a_bad_line_is_named() {
     let report = import(&TestWorkspace::new(), &lines.join("\n"));
     let problems: Vec<_> = report.problems.iter().map(|problem| (problem.line, problem.reason.as_str())).collect();
     assert_eq!(problems[0].0, image as u64 + 1);
-    assert!(problems[0].1.starts_with("the image is not the one of hash "), "{problems:?}");
+    assert!(problems[0].1.starts_with("the image does not match the hash "), "{problems:?}");
     assert_eq!(problems[1].0, event as u64 + 1);
     assert!(problems[1].1.starts_with("the record of session-2024-02-29-001 is not base64"), "{problems:?}");
     assert_eq!(problems[2].0, event as u64 + 2, "what follows cannot be taken in either");
     assert!(problems[2].1.contains("session-2024-02-29-001: "), "{problems:?}");
-    assert!(problems[2].1.ends_with("1 event was not taken in"), "{problems:?}");
+    assert!(problems[2].1.ends_with("1 event was not imported"), "{problems:?}");
 }
 
 #[test]
-fn a_session_that_differs_is_named_and_left_alone() {
+fn a_session_that_differs_is_reported_and_left_unchanged() {
     let (ws, other) = (full(), TestWorkspace::new());
     other.session(2);
     let before = other.api().audit(&AuditRequest { session_id: "session-2025-12-11-001".into(), ..Default::default() });

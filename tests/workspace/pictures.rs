@@ -144,14 +144,14 @@ fn thumbnails_are_remade_on_request() {
     // All: including existing ones, whatever happened to them.
     let steps = Arc::new(Mutex::new(Vec::new()));
     let heard = Arc::clone(&steps);
-    let told =
+    let reported =
         CallContext::default().with_progress(Arc::new(move |_: &str, done, of| heard.lock().unwrap().push((done, of))));
     for path in files.keys() {
         fs::write(path, b"\xff\xd8\xff something else \xff\xd9").unwrap();
     }
     assert_eq!(made(Thumbnails::Missing).made, 0, "they are there");
     assert_eq!(
-        ws.workspace.make_thumbnails(Thumbnails::All, &told).unwrap(),
+        ws.workspace.make_thumbnails(Thumbnails::All, &reported).unwrap(),
         ThumbnailsReport { made: 5, ..ThumbnailsReport::default() }
     );
     assert_eq!(files_below(&cache), files);

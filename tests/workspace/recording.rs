@@ -38,7 +38,7 @@ fn the_default_parent_is_the_previous_iteration() {
 }
 
 #[test]
-fn work_brought_in_keeps_its_own_times() {
+fn imported_work_keeps_its_own_times() {
     let ws = TestWorkspace::new();
     let old = ws.record(&RecordRequest { created_at: Some("2024-02-29T23:30:00+01:00".into()), ..prompt("old") });
     assert_eq!(old.reference.to_string(), "session-2024-02-29-001#0");
@@ -49,7 +49,7 @@ fn work_brought_in_keeps_its_own_times() {
 }
 
 #[test]
-fn everything_recorded_is_given_back() {
+fn everything_recorded_is_returned() {
     let ws = TestWorkspace::new();
     let request: RecordRequest = serde_json::from_value(serde_json::json!({
         "prompt": "línea uno\n\tзима, 猫", "promptSent": "a cat, 8k", "negativePrompt": "dog", "model": "flux",
@@ -77,7 +77,7 @@ fn everything_recorded_is_given_back() {
 #[test]
 fn pictures_are_kept_byte_for_byte() {
     let ws = TestWorkspace::new();
-    let (first, second) = (png(31, 17, 9), b"II*\0a format nobody shows".to_vec());
+    let (first, second) = (png(31, 17, 9), b"II*\0an unsupported format".to_vec());
     let request = RecordRequest {
         images: vec![
             path(&ws.file("cat.png", &first)),

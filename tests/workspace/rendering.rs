@@ -15,7 +15,7 @@ use retake::internals::model::Hash;
 const TOLERANCE: u8 = 12;
 
 #[test]
-fn renderings_are_as_they_were_looked_at() {
+fn renderings_match_the_golden_images() {
     let dir = tempfile::tempdir().unwrap();
     let images = Images::new(Disk::default(), dir.path());
     let keep = |picture: RgbImage| {

@@ -44,7 +44,7 @@ fn lines(view: &ResumeView) -> Vec<String> {
 }
 
 #[test]
-fn all_it_takes_to_go_on() {
+fn resuming_returns_everything_needed_to_continue() {
     let ws = TestWorkspace::new();
     let id = ws.record(&seeded("1girl, (red dress:1.2), standing", 1)).session.id().to_string();
     add(&ws, &id, seeded("1girl, (red dress:1.2), standing", 2));
@@ -91,7 +91,7 @@ fn all_it_takes_to_go_on() {
 }
 
 #[test]
-fn going_back_leaves_branches_and_other_sessions_in_sight() {
+fn going_back_still_lists_branches_and_other_sessions() {
     let ws = TestWorkspace::new();
     let id = ws.record(&prompt("a cat, snow")).session.id().to_string();
     add(&ws, &id, prompt("a cat, rain"));
@@ -163,9 +163,9 @@ fn a_long_story_is_summarised_in_few_steps() {
     }
     rate(&ws, &format!("{id}#205"), 4, None);
     let view = resume(&ws, None);
-    let told: u64 = view.story.iter().map(|step| u64::from(step.rerolls) + 1).sum();
+    let reported: u64 = view.story.iter().map(|step| u64::from(step.rerolls) + 1).sum();
     let earlier = view.earlier.as_ref().map_or(0, |earlier| u64::from(earlier.iterations));
-    assert_eq!(told + earlier, 400, "every iteration is told or counted");
+    assert_eq!(reported + earlier, 400, "every iteration is listed or counted");
     assert!((10..=40).contains(&view.story.len()), "{}", view.story.len());
     let rated = view.story.iter().find(|step| step.reference.index == 205).unwrap();
     assert_eq!((rated.label, rated.rating), (Some(StepLabel::Reroll), Some(4)), "what was rated is never folded");
@@ -200,8 +200,8 @@ fn the_most_that_may_be_recorded_still_fits() {
         let reference = add(&ws, &id, RecordRequest { parent: (n % 2 == 0).then(|| format!("{id}#0")), ..request(n) });
         let tags = (0..64).map(|tag| format!("{tag}{}", "\"".repeat(500))).collect();
         let note = Some("\"".repeat(MAX_NOTE_BYTES));
-        let said = AnnotateRequest { reference, rating: Some(5), tags: Some(tags), note, ..Default::default() };
-        ws.api().annotate(&said).unwrap();
+        let described = AnnotateRequest { reference, rating: Some(5), tags: Some(tags), note, ..Default::default() };
+        ws.api().annotate(&described).unwrap();
     }
     let view = resume(&ws, None);
     assert!(view.recipe.recipe.prompt.starts_with("5\"\n"), "something of the recipe is always left");

@@ -202,7 +202,7 @@ fn a_line_that_was_edited_is_reported() {
     let to = TestWorkspace::new();
     let report = to.workspace.import(&mut edited.join("\n").as_bytes()).unwrap();
     assert_eq!((report.events, report.problems.len()), (7, 3), "{:?}", report.problems);
-    assert!(report.problems[0].reason.contains("is not what the record says"), "{:?}", report.problems);
+    assert!(report.problems[0].reason.contains("differs from the record"), "{:?}", report.problems);
     assert_eq!(seen(&to), seen(&from), "the record counts");
     let whole = TestWorkspace::new().workspace.import(&mut text.as_bytes()).unwrap();
     assert_eq!(whole.problems, []);

@@ -121,7 +121,7 @@ fn an_annotation_is_found_at_once() {
 }
 
 #[test]
-fn rows_say_enough_to_choose_by_and_mark_what_matched() {
+fn rows_mark_what_matched_and_suffice_to_choose() {
     let workspace = bridges();
     let view = ask(&workspace, "glass rio");
     let found = &view.iterations[2];
@@ -143,7 +143,7 @@ fn rows_say_enough_to_choose_by_and_mark_what_matched() {
 }
 
 #[test]
-fn counts_go_with_the_query() {
+fn counts_follow_the_query() {
     let workspace = bridges();
     let view = workspace.api().search(&SearchRequest { facets: true, ..request("bridge") }).unwrap();
     let facets = view.facets.unwrap();
@@ -177,7 +177,7 @@ fn a_cursor_keeps_its_place_while_more_is_recorded() {
 }
 
 #[test]
-fn an_answer_stays_small_whatever_was_recorded() {
+fn a_reply_stays_small_whatever_was_recorded() {
     let workspace = TestWorkspace::new();
     for number in 0..80 {
         let prompt = format!("needle {number} {}", "\"hay\" ".repeat(2000));
@@ -283,7 +283,7 @@ fn numbers_schedulers_actors_and_messages_are_found() {
 }
 
 #[test]
-fn a_search_without_results_says_which_word_is_the_reason() {
+fn a_search_without_results_names_the_word_that_excludes_everything() {
     let workspace = bridges();
     for (query, hint) in [
         ("zebra", Some("nothing recorded contains \"zebra\": check the spelling")),
@@ -307,7 +307,7 @@ fn projects_are_counted() {
 }
 
 #[test]
-fn an_open_file_is_compared_wherever_its_name_leads_by_then() {
+fn an_open_file_is_compared_even_if_its_name_is_reused() {
     let workspace = TestWorkspace::new();
     let path = workspace.file("like.png", &retake_testutils::made::png(1, &[]));
     let opened = OpenedImage::new(File::open(&path).unwrap(), path.clone().into());

@@ -50,7 +50,7 @@ fn sent(ws: &TestWorkspace, ids: &[&str]) -> (PathBuf, ExportReport) {
 }
 
 #[test]
-fn a_session_to_send() {
+fn an_exported_folder_is_complete() {
     let ws = TestWorkspace::new();
     let id = session(&ws);
     let (dir, report) = sent(&ws, &[&id]);
@@ -82,7 +82,7 @@ fn an_exported_image_carries_its_recipe_and_its_reference() {
 }
 
 #[test]
-fn several_sessions_lie_in_a_folder_each_and_nothing_is_overwritten() {
+fn several_sessions_get_a_folder_each_and_nothing_is_overwritten() {
     let ws = TestWorkspace::new();
     let id = session(&ws);
     let other = ws.session(2);

@@ -32,7 +32,7 @@ fn every_reference_of_the_contract() {
 }
 
 #[test]
-fn all_that_is_known_in_one_answer() {
+fn one_reply_contains_everything_known() {
     let ws = TestWorkspace::new();
     ws.record(&RecordRequest { title: Some("Cats".into()), ..prompt("a cat") });
     assert_eq!(

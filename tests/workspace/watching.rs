@@ -119,7 +119,7 @@ fn a_half_written_file_waits() {
 }
 
 #[test]
-fn restarts_neither_miss_nor_double() {
+fn restarts_neither_miss_nor_duplicate_images() {
     let (ws, dir) = workspace();
     fs::write(dir.join("a.png"), a1111(1, "a fox")).unwrap();
     watching(&ws, &dir, |heard| {

@@ -50,9 +50,9 @@ impl Desk {
     /// Runs a command that must succeed, and returns its JSON.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         let output = self.retake(arguments).arg("--json").output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{arguments:?}: {said}{}", String::from_utf8_lossy(&output.stderr));
-        serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
+        let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{arguments:?}: {printed}{}", String::from_utf8_lossy(&output.stderr));
+        serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
     }
 
     /// Returns every recorded iteration in full, in the order of recording.

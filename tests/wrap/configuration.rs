@@ -105,9 +105,12 @@ fn an_entry_that_is_not_there_is_named() {
     let path = config(&desk, ".cursor/mcp.json");
     std::fs::write(&path, "{\"mcpServers\": {\"nano\": {\"command\": \"npx\"}}}").unwrap();
     let output = desk.retake(&["mcp", "install", "cursor", "--wrap", "banana", "--write"]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
+    let printed = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.contains("Cursor starts no server \"banana\"") && said.contains("name one of: nano"), "{said}");
+    assert!(
+        printed.contains("Cursor starts no server \"banana\"") && printed.contains("name one of: nano"),
+        "{printed}"
+    );
     // Without --write nothing is changed.
     let shown = desk.retake(&["mcp", "install", "cursor", "--wrap", "nano"]).output().unwrap();
     assert!(String::from_utf8_lossy(&shown.stdout).contains("\"wrap\""));

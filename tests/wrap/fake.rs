@@ -171,9 +171,9 @@ fn call(params: &Value, dir: &Path, count: u64, jobs: &mut Vec<(String, String)>
         "file" => {
             let path = dir.join(format!("out {count}.png"));
             fs::write(&path, retake_testutils::made::sized_png(fresh_number(), 96, &[])).unwrap();
-            let said = format!("Image saved to:\n- {}\n\nSeed: 1234\nTotal cost: $0.04", path.display());
+            let printed = format!("Image saved to:\n- {}\n\nSeed: 1234\nTotal cost: $0.04", path.display());
             // A preview next to it, which must not win.
-            Some(json!({"content": [{"type": "text", "text": said}, inline(fresh_number())]}))
+            Some(json!({"content": [{"type": "text", "text": printed}, inline(fresh_number())]}))
         }
         _ => Some(json!({"content": [inline(fresh_number())]})),
     }

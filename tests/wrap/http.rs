@@ -227,7 +227,7 @@ fn web_pages_of_other_hosts_are_kept_out() {
 fn a_server_that_is_not_there_is_a_bad_gateway() {
     let desk = Desk::new();
     let proxy = Proxy::start(&desk, "http://127.0.0.1:1/mcp", &[]);
-    let (head, body) = proxy.post(&call(1, "nobody hears"));
+    let (head, body) = proxy.post(&call(1, "unheard"));
     assert!(head.starts_with("http/1.1 502"), "{head}");
     assert!(String::from_utf8_lossy(&body).contains("cannot reach http://127.0.0.1:1/mcp"));
     proxy.stop();

@@ -91,8 +91,8 @@ fn a_command_that_is_not_there_is_an_error() {
     let desk = Desk::new();
     let output = desk.retake(&["wrap", "--", "no-such-command-at-all"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("cannot run \"no-such-command-at-all\"") && said.contains("hint:"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("cannot run \"no-such-command-at-all\"") && printed.contains("hint:"), "{printed}");
     for flags in [
         &["wrap"][..],
         &["wrap", "--session", "yesterday", "--", "true"],

@@ -52,8 +52,8 @@ fn once(name: &str, install: impl FnOnce(&Path)) -> PathBuf {
 
 fn must(command: &mut Command) {
     let output = command.output().unwrap();
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{command:?}: {said}");
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {printed}");
 }
 
 /// Returns a Python environment with these packages.

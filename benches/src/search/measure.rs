@@ -59,9 +59,9 @@ pub(crate) fn measure(dir: &Path, sessions: u64, rounds: usize, say: &dyn Fn(&st
     if !path.exists() {
         let started = Instant::now();
         fill_fts5(&path, sessions);
-        let told = format!("{:.1} s", started.elapsed().as_secs_f64());
-        say(&format!("FTS5 filled in {told}"));
-        fs::write(path.with_extension("time"), told).unwrap();
+        let reported = format!("{:.1} s", started.elapsed().as_secs_f64());
+        say(&format!("FTS5 filled in {reported}"));
+        fs::write(path.with_extension("time"), reported).unwrap();
     }
     facts.push(("FTS5 with its columns: filling".into(), fs::read_to_string(path.with_extension("time")).unwrap()));
     facts.push(("FTS5 with its columns: size".into(), format!("{} MB", fs::metadata(&path).unwrap().len() >> 20)));
@@ -244,7 +244,7 @@ fn append_cost(dir: &Path) -> Vec<(String, String)> {
             let keeper = indexed.then(|| {
                 let (index, noting) = (Arc::clone(&index), Arc::clone(&index));
                 let (store_, stop) = (Arc::clone(&store), Arc::clone(&stop));
-                store.tell(move |_| {
+                store.add_follower(move |_| {
                     noting.note();
                     true
                 });

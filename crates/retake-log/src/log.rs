@@ -246,7 +246,7 @@ impl Log for Store {
     }
 
     fn follow(&self, follower: Follower) {
-        Store::tell(self, follower);
+        Store::add_follower(self, follower);
     }
 
     fn point(&self) -> Result<JournalCursor, Error> {

@@ -76,14 +76,6 @@ fn bases(home: &Path) -> Bases {
     Bases { stages, killed, foreign, records }
 }
 
-fn segments(dir: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(dir.join("journal")).into_iter().flatten().flatten().map(|entry| entry.path());
-    let mut paths: Vec<PathBuf> =
-        entries.filter(|path| path.extension().is_some_and(|ending| ending == "log")).collect();
-    paths.sort();
-    paths
-}
-
 fn replace_dir(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
     if from.is_dir() {
@@ -283,13 +275,13 @@ fn check(seed: u64, bases: &Bases, home: &Path) {
     assert_eq!(contents(&store), before, "opening again changes something: {what}");
     let next = store.append(start("next", 99, "next")).unwrap().head.id;
     let highest = surviving.iter().map(|(id, _)| id.number().get()).max().unwrap_or(0).max(newest);
-    assert!(next.number().get() > highest, "{next} was given out twice: {what}");
+    assert!(next.number().get() > highest, "{next} was assigned twice: {what}");
     drop(store);
     fs::remove_dir_all(&dir).unwrap();
 }
 
 #[test]
-fn any_combination_of_faults_is_survived_honestly() {
+fn any_combination_of_faults_loses_nothing_silently() {
     let cases: u64 = std::env::var("RETAKE_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000);
     let first: u64 = std::env::var("RETAKE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0);
     let home = tempfile::tempdir().unwrap();

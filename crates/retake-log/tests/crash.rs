@@ -323,7 +323,7 @@ impl Observer for Full {
 }
 
 #[test]
-fn a_full_disk_refuses_clearly_and_the_store_goes_on() {
+fn a_full_disk_is_an_error_and_the_store_stays_usable() {
     let home = tempfile::tempdir().unwrap();
     let mut refused_somewhere = 0;
     // Each operation of a run in turn, and the two after it, fail with a full disk.

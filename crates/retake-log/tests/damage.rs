@@ -121,7 +121,7 @@ fn check_afterwards(dir: &Path, ever: &BTreeSet<SessionId>, what: &str) {
     assert_eq!(contents(&store), before, "opening twice differs: {what}");
     assert_eq!(store.recoveries().unwrap().len(), reports, "a recovery was repeated: {what}");
     let id = store.append(start("afterwards", 50, "afterwards")).unwrap().head.id;
-    assert!(!ever.contains(&id), "{id} was given out twice: {what}");
+    assert!(!ever.contains(&id), "{id} was assigned twice: {what}");
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn one_damaged_file_costs_nothing() {
 }
 
 #[test]
-fn whole_copies_come_back_from_the_other() {
+fn a_missing_copy_is_restored_from_the_other() {
     let home = tempfile::tempdir().unwrap();
     let base = home.path().join("base");
     let expected = closed_workspace(&base);
@@ -208,7 +208,7 @@ impl Observer for DiesAfter {
 }
 
 #[test]
-fn a_recovery_that_dies_anywhere_is_taken_up_again() {
+fn an_interrupted_recovery_is_resumed() {
     let home = tempfile::tempdir().unwrap();
     let base = home.path().join("base");
     let before = closed_workspace(&base);
@@ -250,7 +250,7 @@ fn a_recovery_that_dies_anywhere_is_taken_up_again() {
 
 /// The loss from damage to both copies must be reported exactly.
 #[test]
-fn what_both_copies_lost_is_named() {
+fn what_both_copies_lost_is_reported() {
     let home = tempfile::tempdir().unwrap();
     let base = home.path().join("base");
     let expected = closed_workspace(&base);

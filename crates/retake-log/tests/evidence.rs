@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -64,16 +64,6 @@ fn check_whole(dir: &Path, expected: &Contents, what: &str) {
     let store = open_small(dir);
     let id = store.append(start("afterwards", 99, "afterwards")).unwrap().head.id;
     assert_eq!(id.number().get() as usize, expected.sessions.len() + 1, "an id was reused or skipped: {what}");
-}
-
-fn segments(dir: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(dir.join("journal"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "log"))
-        .collect();
-    paths.sort();
-    paths
 }
 
 /// Returns the offset after the last non-zero byte.
@@ -142,7 +132,7 @@ fn a_journal_that_was_cut_after_a_kill_is_not_taken_for_one_that_ended_there() {
         let lost: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
         assert!(found == expected || lost > 0, "events are gone without a word");
         let id = store.append(start("afterwards", 99, "afterwards")).unwrap().head.id;
-        assert_eq!(id.number().get(), 6, "an id was given out again");
+        assert_eq!(id.number().get(), 6, "an id was assigned again");
         drop(store);
         let recoveries = Store::open(&ws, options()).unwrap().recoveries().unwrap().len();
         assert_eq!(recoveries, 1, "what was reported once is settled");
@@ -178,11 +168,11 @@ fn several_damaged_frames_at_the_end_are_not_a_torn_write() {
     let reports = store.recoveries().unwrap();
     assert!(reports.iter().map(|report| report.lost_events).sum::<u64>() > 0, "the loss is named: {reports:#?}");
     let next = store.append(start("new", 9, "new")).unwrap().head.id;
-    assert!(!ever.contains(&next), "{next} was given out twice");
+    assert!(!ever.contains(&next), "{next} was assigned twice");
 }
 
 #[test]
-fn a_read_that_fails_once_during_recovery_loses_nothing() {
+fn a_transient_read_error_during_recovery_loses_nothing() {
     for errno in PASSING {
         for which in 0.. {
             let home = tempfile::tempdir().unwrap();
@@ -357,7 +347,7 @@ fn duplicated_and_swapped_segments_cost_nothing() {
 }
 
 #[test]
-fn what_was_away_for_one_opening_comes_back() {
+fn files_missing_for_one_open_are_used_again() {
     for away in [vec!["journal/00000001.log"], vec!["journal/00000002.log"], vec!["journal"]] {
         let home = tempfile::tempdir().unwrap();
         let dir = home.path().join("ws");
@@ -395,7 +385,7 @@ fn what_was_away_for_one_opening_comes_back() {
         let reports = store.recoveries().unwrap();
         assert!(reports.iter().all(|report| report.lost_events == 0), "the loss is withdrawn: {reports:#?}");
         let next = store.append(start("new", 99, "new")).unwrap().head.id;
-        assert!(expected.sessions.iter().all(|(head, _)| head.id != next), "{next} was given out twice");
+        assert!(expected.sessions.iter().all(|(head, _)| head.id != next), "{next} was assigned twice");
     }
 }
 
@@ -430,7 +420,7 @@ fn a_torn_tail_is_not_damage() {
 }
 
 #[test]
-fn files_that_do_not_belong_are_bounded() {
+fn foreign_files_are_read_within_limits() {
     let home = tempfile::tempdir().unwrap();
     let own = home.path().join("own");
     let expected = workspace(&own);
@@ -460,7 +450,7 @@ fn files_that_do_not_belong_are_bounded() {
 
 #[cfg(unix)]
 #[test]
-fn what_is_not_a_file_neither_blocks_nor_breaks() {
+fn special_files_neither_block_nor_break_opening() {
     let home = tempfile::tempdir().unwrap();
     let own = home.path().join("own");
     let expected = workspace(&own);
@@ -490,7 +480,7 @@ fn what_is_not_a_file_neither_blocks_nor_breaks() {
 }
 
 #[test]
-fn a_clock_before_1970_is_just_a_time() {
+fn a_clock_before_1970_is_accepted() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("ws");
     let expected = workspace(&dir);

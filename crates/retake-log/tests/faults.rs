@@ -3,34 +3,17 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop anywhere")]
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use retake_log::disk::{Disk, Observer, Op};
+use retake_log::disk::{Disk, Observer};
 use retake_log::model::SessionId;
 use retake_log::store::{Batch, Error, Options, Store};
+use retake_testutils::faults::each_failing_operation;
 use retake_testutils::*;
 
 /// EIO, ENOSPC, EMFILE, ENOMEM, EACCES.
 const ERRORS: [i32; 5] = [5, 28, 24, 12, 13];
-
-/// Fails the operation with this number.
-struct FailsOnce {
-    count: AtomicU64,
-    at: u64,
-    errno: i32,
-}
-
-impl Observer for FailsOnce {
-    fn before(&self, _: Op<'_>) -> io::Result<()> {
-        if self.count.fetch_add(1, Ordering::Relaxed) == self.at {
-            return Err(io::Error::from_raw_os_error(self.errno));
-        }
-        Ok(())
-    }
-}
 
 fn small(disk: Disk) -> Options {
     Options { segment_bytes: 2 << 10, ..options_on(disk) }
@@ -67,54 +50,45 @@ fn every_operation_of_opening_and_writing_may_fail_once() {
     let elsewhere = Store::open(&home.path().join("elsewhere"), small(Disk::default())).unwrap();
     let imported = elsewhere.append(start("elsewhere", -90_000_000, "e0")).unwrap().head.id;
     let records = elsewhere.records(imported).unwrap();
-    let mut cases = 0;
-    for errno in ERRORS {
-        for at in 0.. {
-            let dir = home.path().join("case");
-            copy(&base, &dir);
-            let what = format!("operation {at} failed with {errno}");
-            let fails = Arc::new(FailsOnce { count: AtomicU64::new(0), at, errno });
-            let mut outcomes = Vec::new();
-            let mut import = None;
-            match Store::open(&dir, small(Disk::observed(Arc::clone(&fails) as Arc<dyn Observer>))) {
-                Ok(store) => {
-                    outcomes = writes().into_iter().map(|batch| store.append(batch)).collect();
-                    import = Some(store.import(&records));
-                    // Closing may hit the error; acknowledged writes do not depend on it.
-                    let _ = store.close();
-                }
-                Err(Error::Io { .. }) => {}
-                Err(other) => panic!("{what}: {other}"),
+    let cases = each_failing_operation(&ERRORS, |fails, what| {
+        let dir = home.path().join("case");
+        copy(&base, &dir);
+        let mut outcomes = Vec::new();
+        let mut import = None;
+        match Store::open(&dir, small(Disk::observed(Arc::clone(fails) as Arc<dyn Observer>))) {
+            Ok(store) => {
+                outcomes = writes().into_iter().map(|batch| store.append(batch)).collect();
+                import = Some(store.import(&records));
+                // Closing may hit the error; acknowledged writes do not depend on it.
+                let _ = store.close();
             }
-            let store = Store::open(&dir, small(Disk::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
-            let reports = store.recoveries().unwrap();
-            assert!(reports.is_empty(), "a healthy workspace was called damaged: {what}: {reports:#?}");
-            assert!(!dir.join("quarantine").exists(), "{what}");
-            let mut expected = before.totals.events;
-            for (batch, outcome) in writes().into_iter().zip(outcomes) {
-                let events = batch.drafts.len() as u64;
-                let again = store.append(batch).unwrap_or_else(|error| panic!("{what}: {error}"));
-                match outcome {
-                    Ok(_) => assert!(again.repeated, "an acknowledged write is gone: {what}"),
-                    Err(Error::OutcomeUnknown { .. }) => {}
-                    Err(error) => assert!(!again.repeated, "a refused write ({error}) appeared: {what}"),
-                }
-                expected += events;
-            }
-            let new = store.import(&records).unwrap_or_else(|error| panic!("{what}: {error}"));
-            if matches!(import, Some(Ok(_))) {
-                assert_eq!(new, 0, "an acknowledged import is gone: {what}");
-            }
-            assert_eq!(store.totals().unwrap().events, expected + 2, "{what}");
-            assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
-            store.close().unwrap();
-            fs::remove_dir_all(&dir).unwrap();
-            cases += 1;
-            if fails.count.load(Ordering::Relaxed) <= at {
-                break;
-            }
+            Err(Error::Io { .. }) => {}
+            Err(other) => panic!("{what}: {other}"),
         }
-    }
+        let store = Store::open(&dir, small(Disk::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let reports = store.recoveries().unwrap();
+        assert!(reports.is_empty(), "a healthy workspace was called damaged: {what}: {reports:#?}");
+        assert!(!dir.join("quarantine").exists(), "{what}");
+        let mut expected = before.totals.events;
+        for (batch, outcome) in writes().into_iter().zip(outcomes) {
+            let events = batch.drafts.len() as u64;
+            let again = store.append(batch).unwrap_or_else(|error| panic!("{what}: {error}"));
+            match outcome {
+                Ok(_) => assert!(again.repeated, "an acknowledged write is gone: {what}"),
+                Err(Error::OutcomeUnknown { .. }) => {}
+                Err(error) => assert!(!again.repeated, "a refused write ({error}) appeared: {what}"),
+            }
+            expected += events;
+        }
+        let new = store.import(&records).unwrap_or_else(|error| panic!("{what}: {error}"));
+        if matches!(import, Some(Ok(_))) {
+            assert_eq!(new, 0, "an acknowledged import is gone: {what}");
+        }
+        assert_eq!(store.totals().unwrap().events, expected + 2, "{what}");
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
+        store.close().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+    });
     assert!(cases > 200, "{cases}");
 }
 
@@ -137,30 +111,21 @@ fn every_operation_of_a_recovery_may_fail_once() {
     let lost: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
     assert!(lost > 0 && expected != before);
     drop(store);
-    let mut cases = 0;
-    for errno in ERRORS {
-        for at in 0.. {
-            let dir = home.path().join("case");
-            copy(&base, &dir);
-            let what = format!("operation {at} failed with {errno}");
-            let fails = Arc::new(FailsOnce { count: AtomicU64::new(0), at, errno });
-            match Store::open(&dir, small(Disk::observed(Arc::clone(&fails) as Arc<dyn Observer>))) {
-                Ok(store) => drop(store),
-                Err(Error::Io { .. } | Error::Database(_)) => {}
-                Err(other) => panic!("{what}: {other}"),
-            }
-            let store = Store::open(&dir, small(Disk::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
-            assert_eq!(contents(&store), expected, "{what}");
-            let named: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
-            assert_eq!(named, lost, "{what}: {:#?}", store.recoveries().unwrap());
-            assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
-            store.close().unwrap();
-            fs::remove_dir_all(&dir).unwrap();
-            cases += 1;
-            if fails.count.load(Ordering::Relaxed) <= at {
-                break;
-            }
+    let cases = each_failing_operation(&ERRORS, |fails, what| {
+        let dir = home.path().join("case");
+        copy(&base, &dir);
+        match Store::open(&dir, small(Disk::observed(Arc::clone(fails) as Arc<dyn Observer>))) {
+            Ok(store) => drop(store),
+            Err(Error::Io { .. } | Error::Database(_)) => {}
+            Err(other) => panic!("{what}: {other}"),
         }
-    }
+        let store = Store::open(&dir, small(Disk::default())).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!(contents(&store), expected, "{what}");
+        let named: u64 = store.recoveries().unwrap().iter().map(|report| report.lost_events).sum();
+        assert_eq!(named, lost, "{what}: {:#?}", store.recoveries().unwrap());
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
+        store.close().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+    });
     assert!(cases > 200, "{cases}");
 }

@@ -150,7 +150,7 @@ fn from_the_future(last: &[u8]) -> Vec<u8> {
 }
 
 /// Describes everything in the store independently of its types: this must never read differently.
-fn told(store: &Store) -> Value {
+fn reported(store: &Store) -> Value {
     let mut sessions = Vec::new();
     for id in store.ids(None, 100).unwrap() {
         let events = store.events(id, Detail::Full).unwrap();
@@ -159,9 +159,9 @@ fn told(store: &Store) -> Value {
             .map(|event| {
                 let data = match &event.body {
                     EventBody::Recorded { index, iteration } => {
-                        let mut told = serde_json::to_value(iteration).unwrap();
-                        told["index"] = json!(index);
-                        told
+                        let mut reported = serde_json::to_value(iteration).unwrap();
+                        reported["index"] = json!(index);
+                        reported
                     }
                     body => json!(format!("{body:?}")),
                 };
@@ -180,22 +180,22 @@ fn told(store: &Store) -> Value {
 }
 
 #[test]
-fn format_1_reads_as_it_always_did() {
+fn format_1_is_still_read() {
     reads_as_it_always_did("format-1", history);
 }
 
 #[test]
-fn recorded_2_reads_as_it_always_did() {
+fn recorded_2_is_still_read() {
     reads_as_it_always_did("recorded-2", history_with_looks);
 }
 
 #[test]
-fn recorded_3_reads_as_it_always_did() {
+fn recorded_3_is_still_read() {
     reads_as_it_always_did("recorded-3", history_with_lora_keys);
 }
 
 #[test]
-fn annotated_2_reads_as_it_always_did() {
+fn annotated_2_is_still_read() {
     reads_as_it_always_did("annotated-2", history_with_a_removed_rating);
 }
 
@@ -206,7 +206,7 @@ fn reads_as_it_always_did(name: &str, history: fn(&Store)) {
     if std::env::var("RETAKE_BLESS").is_ok_and(|blessed| blessed == name) {
         let store = open(home.path());
         history(&store);
-        let text = serde_json::to_string_pretty(&told(&store)).unwrap();
+        let text = serde_json::to_string_pretty(&reported(&store)).unwrap();
         store.close().unwrap();
         let segment = fs::read(home.path().join("journal/00000001.log")).unwrap();
         let end = segment.iter().rposition(|byte| *byte != 0).unwrap() + 1;
@@ -218,18 +218,18 @@ fn reads_as_it_always_did(name: &str, history: fn(&Store)) {
     let workspace = home.path().join("frozen");
     copy(&frozen.join("journal"), &workspace.join("journal"));
     let store = open(&workspace);
-    assert_eq!(told(&store), expected);
+    assert_eq!(reported(&store), expected);
     assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new());
     store.close().unwrap();
 
     // Data written today is byte for byte the same.
     let today = open(&home.path().join("today"));
     history(&today);
-    assert_eq!(told(&today), expected);
+    assert_eq!(reported(&today), expected);
 }
 
 #[test]
-fn an_event_from_the_future_is_kept_and_passed_over() {
+fn an_event_of_a_newer_version_is_kept_and_skipped() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     history(&store);
@@ -239,7 +239,7 @@ fn an_event_from_the_future_is_kept_and_passed_over() {
     assert_eq!(store.trail(id).unwrap().faults, []);
     let before = store.head(id).unwrap().unwrap().summary();
     let ack = store.append(record(id, "afterwards", 9, "key 8")).unwrap();
-    assert_eq!(ack.index, Some(2), "the session goes on behind it");
+    assert_eq!(ack.index, Some(2), "the session continues after it");
     let bytes = store.records(id).unwrap();
     assert!(bytes[bytes.len() - 2].windows(6).any(|window| window == b"future"), "its bytes are kept");
     store.close().unwrap();
@@ -250,7 +250,7 @@ fn an_event_from_the_future_is_kept_and_passed_over() {
 }
 
 #[test]
-fn a_newer_format_is_refused_and_left_alone() {
+fn a_newer_format_is_refused_and_left_unchanged() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     history(&store);

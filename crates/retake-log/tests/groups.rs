@@ -11,38 +11,32 @@ use std::thread;
 use retake_log::disk::{Disk, Observer, Op};
 use retake_log::model::{Draft, Refusal, SessionId};
 use retake_log::store::{Batch, Error, Options, Store, Target};
+use retake_testutils::faults::each_failing_operation;
 use retake_testutils::*;
 
 /// EIO, ENOSPC.
 const ERRORS: [i32; 2] = [5, 28];
 
-/// Counts syncs of the journal, and fails the operation with a number.
-struct Counts {
-    operations: AtomicU64,
-    journal_syncs: AtomicU64,
-    fails_at: Option<(u64, i32)>,
-}
+/// Counts syncs of the journal.
+#[derive(Default)]
+struct JournalSyncs(AtomicU64);
 
-impl Counts {
-    fn new(fails_at: Option<(u64, i32)>) -> Arc<Counts> {
-        Arc::new(Counts { operations: AtomicU64::new(0), journal_syncs: AtomicU64::new(0), fails_at })
+impl JournalSyncs {
+    fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
     }
 }
 
-impl Observer for Counts {
+impl Observer for JournalSyncs {
     fn before(&self, op: Op<'_>) -> io::Result<()> {
         if matches!(op, Op::SyncFile(path) if path.extension().is_some_and(|extension| extension == "log")) {
-            self.journal_syncs.fetch_add(1, Ordering::Relaxed);
+            self.0.fetch_add(1, Ordering::Relaxed);
         }
-        let number = self.operations.fetch_add(1, Ordering::Relaxed);
-        match self.fails_at {
-            Some((at, errno)) if at == number => Err(io::Error::from_raw_os_error(errno)),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 }
 
-fn on(observer: &Arc<Counts>) -> Options {
+fn on<O: Observer + 'static>(observer: &Arc<O>) -> Options {
     options_on(Disk::observed(Arc::clone(observer) as Arc<dyn Observer>))
 }
 
@@ -65,10 +59,10 @@ fn long(mut batch: Batch) -> Batch {
 #[test]
 fn a_group_is_durable_with_one_sync_of_the_journal() {
     let home = tempfile::tempdir().unwrap();
-    let counts = Counts::new(None);
-    let store = Store::open(home.path(), on(&counts)).unwrap();
+    let syncs = Arc::new(JournalSyncs::default());
+    let store = Store::open(home.path(), on(&syncs)).unwrap();
     let id = store.append(start("first", 0, "k0")).unwrap().head.id;
-    let before = counts.journal_syncs.load(Ordering::Relaxed);
+    let before = syncs.count();
     let mut batches: Vec<Batch> =
         (1..50).map(|n| expecting(n, record(id, "next", n.into(), &format!("k{n}")))).collect();
     batches.push(start("another", 99, "other"));
@@ -76,7 +70,7 @@ fn a_group_is_durable_with_one_sync_of_the_journal() {
     assert!(group.error.is_none(), "{:?}", group.error);
     let indexes: Vec<Option<u32>> = group.acks.iter().map(|ack| ack.index).collect();
     assert_eq!(indexes, (1..50).map(Some).chain([Some(0)]).collect::<Vec<_>>());
-    assert_eq!(counts.journal_syncs.load(Ordering::Relaxed) - before, 1);
+    assert_eq!(syncs.count() - before, 1);
     let expected = contents(&store);
     drop(store);
     assert_eq!(contents(&open(home.path())), expected);
@@ -96,7 +90,7 @@ fn the_first_refusal_ends_a_group() {
     assert_eq!(group.acks.len(), 1);
     assert!(matches!(group.error, Some(Error::Refused(Refusal::Count { expected: 7, actual: 2, .. }))));
     assert_eq!(store.head(id).unwrap().unwrap().last_index, Some(1));
-    // None of the others counts as seen.
+    // None of the others syncs as seen.
     assert!(store.append_all(&batches[2..]).acks.iter().all(|ack| !ack.repeated));
     let empty = batch(Target::Existing(id), 4, "k4", Vec::new());
     let group = store.append_all(&[record(id, "fourth", 4, "k5"), empty]);
@@ -105,7 +99,7 @@ fn the_first_refusal_ends_a_group() {
 }
 
 #[test]
-fn a_key_counts_once_also_within_a_group() {
+fn a_key_syncs_once_also_within_a_group() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     let id = store.append(start("first", 0, "k0")).unwrap().head.id;
@@ -121,7 +115,7 @@ fn a_key_counts_once_also_within_a_group() {
 }
 
 #[test]
-fn groups_of_several_threads_do_not_get_in_each_others_way() {
+fn groups_of_several_threads_do_not_interfere() {
     let home = tempfile::tempdir().unwrap();
     let store = open(home.path());
     let id = store.append(start("first", 0, "k0")).unwrap().head.id;
@@ -172,46 +166,37 @@ fn every_operation_of_a_group_may_fail_once() {
     let store = open(&base);
     store.append(start("first", 0, "k0")).unwrap();
     store.close().unwrap();
-    let mut cases = 0;
-    for errno in ERRORS {
-        for at in 0.. {
-            let dir = home.path().join("case");
-            copy(&base, &dir);
-            let what = format!("operation {at} failed with {errno}");
-            let counts = Counts::new(Some((at, errno)));
-            let mut outcome = None;
-            match Store::open(&dir, on(&counts)) {
-                Ok(store) => {
-                    outcome = Some(store.append_all(&group()));
-                    // Closing may hit the error; acknowledged writes do not depend on it.
-                    let _ = store.close();
-                }
-                Err(Error::Io { .. }) => {}
-                Err(other) => panic!("{what}: {other}"),
+    let cases = each_failing_operation(&ERRORS, |fails, what| {
+        let dir = home.path().join("case");
+        copy(&base, &dir);
+        let mut outcome = None;
+        match Store::open(&dir, on(fails)) {
+            Ok(store) => {
+                outcome = Some(store.append_all(&group()));
+                // Closing may hit the error; acknowledged writes do not depend on it.
+                let _ = store.close();
             }
-            let store = open(&dir);
-            let again = store.append_all(&group());
-            assert!(again.error.is_none(), "{what}: {:?}", again.error);
-            if let Some(outcome) = outcome {
-                let is_unknown = matches!(outcome.error, Some(Error::OutcomeUnknown { .. }));
-                assert_eq!(outcome.error.is_none(), outcome.acks.len() == group().len(), "{what}");
-                for (number, ack) in again.acks.iter().enumerate() {
-                    if number < outcome.acks.len() {
-                        assert!(ack.repeated, "an acknowledged write is gone: {what}");
-                    } else if !is_unknown {
-                        assert!(!ack.repeated, "a refused write appeared: {what}");
-                    }
+            Err(Error::Io { .. }) => {}
+            Err(other) => panic!("{what}: {other}"),
+        }
+        let store = open(&dir);
+        let again = store.append_all(&group());
+        assert!(again.error.is_none(), "{what}: {:?}", again.error);
+        if let Some(outcome) = outcome {
+            let is_unknown = matches!(outcome.error, Some(Error::OutcomeUnknown { .. }));
+            assert_eq!(outcome.error.is_none(), outcome.acks.len() == group().len(), "{what}");
+            for (number, ack) in again.acks.iter().enumerate() {
+                if number < outcome.acks.len() {
+                    assert!(ack.repeated, "an acknowledged write is gone: {what}");
+                } else if !is_unknown {
+                    assert!(!ack.repeated, "a refused write appeared: {what}");
                 }
-            }
-            assert_eq!(store.totals().unwrap().events, 8, "{what}");
-            assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
-            store.close().unwrap();
-            fs::remove_dir_all(&dir).unwrap();
-            cases += 1;
-            if counts.operations.load(Ordering::Relaxed) <= at {
-                break;
             }
         }
-    }
+        assert_eq!(store.totals().unwrap().events, 8, "{what}");
+        assert_eq!(store.verify(None).unwrap().problems, Vec::<String>::new(), "{what}");
+        store.close().unwrap();
+        fs::remove_dir_all(&dir).unwrap();
+    });
     assert!(cases > 50, "{cases}");
 }

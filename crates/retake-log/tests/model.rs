@@ -273,7 +273,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn random_commands_come_to_the_same_as_the_model(commands in prop::collection::vec(command(), 1..150)) {
+    fn random_commands_match_the_model(commands in prop::collection::vec(command(), 1..150)) {
         let home = tempfile::tempdir().unwrap();
         let mut model = Model::default();
         let mut subject = Subject::open(home.path());

@@ -128,7 +128,7 @@ impl Observer for MovesAway {
 }
 
 #[test]
-fn a_workspace_that_is_moved_while_it_is_opened_is_not_begun_again() {
+fn a_workspace_moved_while_opening_is_not_recreated() {
     let home = tempfile::tempdir().unwrap();
     let (dir, moved) = (home.path().join("ws"), home.path().join("moved"));
     let store = Store::open(&dir, options()).unwrap();

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -31,16 +31,6 @@ fn fill(dir: &Path) -> Contents {
     let contents = contents(&store);
     store.close().unwrap();
     contents
-}
-
-fn segments(dir: &Path) -> Vec<PathBuf> {
-    let mut paths: Vec<PathBuf> = fs::read_dir(dir.join("journal"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|ending| ending == "log"))
-        .collect();
-    paths.sort();
-    paths
 }
 
 fn is_sealed(path: &Path) -> bool {

@@ -82,7 +82,7 @@ fn a_client_makes_the_same_calls_and_gets_the_same_answers() {
 }
 
 #[test]
-fn when_the_owner_goes_a_client_takes_over_and_the_rest_follow() {
+fn when_the_owner_exits_a_client_takes_over_and_the_others_reconnect() {
     let dir = tempfile::tempdir().unwrap();
     let mut workspaces: Vec<SharedLog> = (0..4).map(|_| join(dir.path(), Lifetime::OneShot)).collect();
     let mut expected = 0;
@@ -134,7 +134,7 @@ fn changes_reach_every_long_running_process_across_owners() {
 }
 
 #[test]
-fn two_owners_can_never_be() {
+fn there_is_never_more_than_one_owner() {
     let dir = tempfile::tempdir().unwrap();
     for round in 0..200 {
         let barrier = Arc::new(Barrier::new(4));
@@ -156,7 +156,7 @@ fn two_owners_can_never_be() {
 }
 
 #[test]
-fn files_of_a_dead_owner_do_not_hinder_the_next() {
+fn files_of_a_dead_owner_do_not_block_the_next_one() {
     let dir = tempfile::tempdir().unwrap();
     drop(listen(&dir.path().join("owner.sock")));
     std::fs::write(dir.path().join("owner.json"), "{not json").unwrap();
@@ -220,7 +220,7 @@ fn misbehaving_clients_affect_only_themselves() {
 }
 
 #[test]
-fn an_owner_of_another_protocol_is_named_and_left_alone() {
+fn an_owner_with_another_protocol_version_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let stranger = listen(&dir.path().join("owner.sock"));
     let greeting = thread::spawn(move || {
@@ -283,7 +283,7 @@ fn a_socket_that_owner_json_names_elsewhere_is_not_used() {
 }
 
 #[test]
-fn a_mute_owner_is_reported_and_the_call_ends() {
+fn an_unresponsive_owner_is_reported_and_the_call_fails() {
     let dir = tempfile::tempdir().unwrap();
     let _mute = listen(&dir.path().join("owner.sock"));
     let claim = serde_json::json!({

@@ -7,7 +7,7 @@ use retake_log::store::{Detail, Error, Order, RecencyKey, Status, Store, Target}
 use retake_testutils::*;
 
 #[test]
-fn a_session_is_born_with_its_first_iteration_and_survives_reopening() {
+fn a_session_starts_with_its_first_iteration_and_survives_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     assert_eq!(store.page(Status::All, Order::Recent, None, 10).unwrap(), []);
@@ -153,7 +153,7 @@ fn pages_are_the_same_from_the_window_and_from_the_tree() {
 }
 
 #[test]
-fn last_modified_never_goes_back_with_the_clock() {
+fn last_modified_never_decreases() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let id = store.append(start("a", 1000, "1")).unwrap().head.id;
@@ -162,12 +162,12 @@ fn last_modified_never_goes_back_with_the_clock() {
     let head = store.append(rate(id, 0, 2, -9000, "3")).unwrap().head;
     assert_eq!(head.summary().unwrap().last_modified_at, at(1000));
     let head = store.append(archive(id, 90_000, "4")).unwrap().head;
-    assert_eq!(head.summary().unwrap().last_modified_at, at(1000), "archiving is no modification");
+    assert_eq!(head.summary().unwrap().last_modified_at, at(1000), "archiving is not a modification");
     assert_eq!(head.summary().unwrap().created_at, at(1000));
 }
 
 #[test]
-fn long_texts_are_kept_and_come_back_from_either_copy() {
+fn long_texts_are_restored_from_either_copy() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     let workflow = "{\"nodes\":\"".to_owned() + &"n".repeat(900_000) + "\"}";
@@ -200,7 +200,7 @@ fn long_texts_are_kept_and_come_back_from_either_copy() {
 }
 
 #[test]
-fn followers_hear_of_every_event_in_order() {
+fn followers_receive_every_event_in_order() {
     let dir = tempfile::tempdir().unwrap();
     let store = open(dir.path());
     store.append(start("before", 0, "0")).unwrap();
@@ -212,7 +212,7 @@ fn followers_hear_of_every_event_in_order() {
 }
 
 #[test]
-fn exported_records_give_the_same_sessions_elsewhere() {
+fn exported_records_produce_the_same_sessions_elsewhere() {
     let here = tempfile::tempdir().unwrap();
     let there = tempfile::tempdir().unwrap();
     let store = open(here.path());
@@ -291,7 +291,7 @@ fn children_are_found_wherever_they_branch_off() {
 
 /// One iteration can be read without its session, with the same result.
 #[test]
-fn an_iteration_by_itself_reads_as_in_its_session() {
+fn a_point_read_equals_the_iteration_in_its_session() {
     let read_alone = |store: &Store, id: IterationId| -> Option<IterationState> {
         let events = store.events_of_iteration(id, Detail::Full).unwrap();
         Session::fold(events).and_then(|mut session| session.iterations.remove(&id.index))

@@ -107,7 +107,7 @@ fn what_a_failed_sync_refused_never_reappears() {
 }
 
 #[test]
-fn an_outcome_that_cannot_be_settled_is_called_unknown() {
+fn an_undecidable_outcome_is_reported_as_unknown() {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("ws");
     let fail = Arc::new(AtomicU64::new(0));
@@ -203,7 +203,7 @@ fn a_segment_replaced_while_open_costs_nothing() {
 }
 
 #[test]
-fn a_checkpoint_comes_under_steady_load() {
+fn a_checkpoint_is_written_under_steady_load() {
     let home = tempfile::tempdir().unwrap();
     let synced = Arc::new(AtomicU64::new(0));
     let syncing = Arc::clone(&synced);

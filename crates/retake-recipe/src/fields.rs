@@ -212,13 +212,13 @@ impl FieldValue for u32 {
 
 /// Deserialises an optional field; for `#[serde(deserialize_with)]`.
 pub fn optional<'de, T: FieldValue, D: Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
-    struct Value<T>(T);
-    impl<'de, T: FieldValue> Deserialize<'de> for Value<T> {
+    struct OptionalField<T>(T);
+    impl<'de, T: FieldValue> Deserialize<'de> for OptionalField<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            T::read(deserializer).map(Value)
+            T::read(deserializer).map(OptionalField)
         }
     }
-    Ok(Option::<Value<T>>::deserialize(deserializer)?.map(|value| value.0))
+    Ok(Option::<OptionalField<T>>::deserialize(deserializer)?.map(|value| value.0))
 }
 
 /// Deserialises a whole number, including one written as a float, such as `30.0`; for `#[serde(deserialize_with)]`.
@@ -227,8 +227,8 @@ where
     T: TryFrom<u64>,
     D: Deserializer<'de>,
 {
-    struct Visitor<T>(std::marker::PhantomData<T>);
-    impl<T: TryFrom<u64>> serde::de::Visitor<'_> for Visitor<T> {
+    struct WholeVisitor<T>(std::marker::PhantomData<T>);
+    impl<T: TryFrom<u64>> serde::de::Visitor<'_> for WholeVisitor<T> {
         type Value = T;
 
         fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -257,7 +257,7 @@ where
             Err(E::invalid_value(serde::de::Unexpected::Float(number), &self))
         }
     }
-    deserializer.deserialize_any(Visitor(std::marker::PhantomData))
+    deserializer.deserialize_any(WholeVisitor(std::marker::PhantomData))
 }
 
 /// Deserialises an optional whole number as [`whole`] does; for `#[serde(deserialize_with)]`.
@@ -266,13 +266,13 @@ where
     T: TryFrom<u64>,
     D: Deserializer<'de>,
 {
-    struct Value<T>(T);
-    impl<'de, T: TryFrom<u64>> Deserialize<'de> for Value<T> {
+    struct WholeNumber<T>(T);
+    impl<'de, T: TryFrom<u64>> Deserialize<'de> for WholeNumber<T> {
         fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-            whole(deserializer).map(Value)
+            whole(deserializer).map(WholeNumber)
         }
     }
-    Ok(Option::<Value<T>>::deserialize(deserializer)?.map(|value| value.0))
+    Ok(Option::<WholeNumber<T>>::deserialize(deserializer)?.map(|value| value.0))
 }
 
 #[cfg(test)]

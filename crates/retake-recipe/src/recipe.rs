@@ -323,8 +323,8 @@ impl Serialize for Seed {
 
 impl<'de> Deserialize<'de> for Seed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Seed, D::Error> {
-        struct Visitor;
-        impl serde::de::Visitor<'_> for Visitor {
+        struct SeedVisitor;
+        impl serde::de::Visitor<'_> for SeedVisitor {
             type Value = Seed;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -356,7 +356,7 @@ impl<'de> Deserialize<'de> for Seed {
                 seed.parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(seed), &self))
             }
         }
-        deserializer.deserialize_any(Visitor)
+        deserializer.deserialize_any(SeedVisitor)
     }
 }
 

@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_clock_may_stand_at_any_time() {
+    fn any_time_of_the_clock_is_accepted() {
         let at = |seconds: i64| match u64::try_from(seconds) {
             Ok(after) => SystemTime::UNIX_EPOCH + Duration::from_secs(after),
             Err(_) => SystemTime::UNIX_EPOCH - Duration::from_secs(seconds.unsigned_abs()),

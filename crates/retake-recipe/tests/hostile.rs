@@ -2,7 +2,7 @@
 //!
 //! A test binary of its own with one test, since the peak memory of a process is that of everything in it.
 #![cfg(target_os = "linux")]
-#![expect(clippy::unwrap_used, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, reason = "a failed assertion is the report of a test")]
 
 use std::io::{self, Read, Seek, SeekFrom};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use retake_log::model::query::Field;
-use retake_log::model::words::each_word;
+use retake_log::model::tokenizer::each_word;
 
 use super::bytes::Extent;
 use super::columns::{Columns, Section};

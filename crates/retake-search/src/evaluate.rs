@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use retake_log::model::query::{Condition, Facet, Field, MatchKind, Part, Query};
-use retake_log::model::words::{fold_name, inflections};
+use retake_log::model::tokenizer::{fold_name, inflections};
 
 use super::bytes::{Damage, Extent};
 use super::columns::Section;

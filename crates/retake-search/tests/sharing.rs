@@ -14,7 +14,7 @@ fn join(dir: &Path, lifetime: Lifetime) -> SharedLog {
 }
 
 #[test]
-fn a_client_finds_what_the_owner_finds_at_once_and_after_it_has_gone() {
+fn a_client_finds_what_the_owner_finds_also_after_it_exits() {
     let dir = tempfile::tempdir().unwrap();
     let owner = join(dir.path(), Lifetime::OneShot);
     let client = join(dir.path(), Lifetime::OneShot);

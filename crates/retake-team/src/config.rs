@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn several_hosts_look_for_the_one_that_can_write() {
+    fn of_several_hosts_the_writable_one_is_used() {
         let config = parse("postgresql://a@one:1,two:2/x").unwrap();
         assert_eq!(config.server(), "one:1,two:2");
         assert_eq!(config.postgres.get_target_session_attrs(), TargetSessionAttrs::ReadWrite);

@@ -61,7 +61,7 @@ impl fmt::Display for ImageLocation {
 }
 
 /// Creates the client for a bucket, with credentials from the standard AWS variables or a profile.
-pub(crate) fn s3_client(bucket: &str, patience: Duration) -> Result<AmazonS3, Error> {
+pub(crate) fn s3_client(bucket: &str, timeout: Duration) -> Result<AmazonS3, Error> {
     // The HTTP client uses the process's default provider; a second installation has no effect.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig {
@@ -71,9 +71,9 @@ pub(crate) fn s3_client(bucket: &str, patience: Duration) -> Result<AmazonS3, Er
             base: 2.0,
         },
         max_retries: 20,
-        retry_timeout: patience,
+        retry_timeout: timeout,
     };
-    let options = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_timeout(patience);
+    let options = ClientOptions::new().with_connect_timeout(Duration::from_secs(5)).with_timeout(timeout);
     let mut builder = AmazonS3Builder::from_env()
         .with_bucket_name(bucket)
         .with_client_options(options)

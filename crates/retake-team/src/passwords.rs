@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_line_that_fits_has_the_password() {
+    fn the_first_matching_line_has_the_password() {
         let file = "# comment\ndb.example:5432:other:ada:wrong\n*:5432:retake:ada:col\\:on\\\\\n*:*:*:*:rest\n";
         assert_eq!(password_in(file, "db.example", 5432, "retake", "ada").as_deref(), Some("col:on\\"));
         assert_eq!(password_in(file, "db.example", 5433, "retake", "ada").as_deref(), Some("rest"));

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use chrono::{Datelike, NaiveDate};
-use retake_log::model::session::Span;
+use retake_log::model::session::SessionSpan;
 use retake_log::model::{Event, EventBody, Hash, Head, SessionId, Timestamp};
 use retake_log::store::carrier::{idempotency_digest, parent_link};
 use tokio_postgres::Row;
@@ -48,7 +48,7 @@ pub(crate) fn head(row: &Row, first: usize) -> Result<Head, Error> {
     let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let get = |at: usize| first + at;
     let span = match (time(row.get(get(7))), time(row.get(get(8)))) {
-        (Some(created_at), Some(last_modified_at)) => Some(Span { created_at, last_modified_at }),
+        (Some(created_at), Some(last_modified_at)) => Some(SessionSpan { created_at, last_modified_at }),
         _ => None,
     };
     let tip: Vec<u8> = row.get(get(3));

@@ -254,7 +254,7 @@ fn place(head: Head, batch: &Batch) -> Result<EncodedBatch, Error> {
 
 fn new_head(day: i32, last: u32) -> Result<Head, Error> {
     let next = last.checked_add(1).and_then(NonZeroU32::new).and_then(|next| i32::try_from(next.get()).ok());
-    let next = next.ok_or_else(|| Error::Misuse("the day cannot have another session".to_owned()))?;
+    let next = next.ok_or_else(|| Error::Misuse("no more sessions can start on that day".to_owned()))?;
     Ok(Head::new(session(day, next)?))
 }
 

@@ -7,6 +7,7 @@
     reason = "a failure in a fixture is the failure of a test"
 )]
 
+pub mod faults;
 pub mod images;
 pub mod made;
 pub mod optional;
@@ -15,7 +16,7 @@ pub mod videos;
 
 pub use random::Random;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -154,6 +155,15 @@ pub fn contents(store: &Store) -> Contents {
     }
     let listing = rows.iter().map(|row| format!("{} {} {}", row.id, row.iteration_count(), row.last_modified_at));
     Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
+}
+
+/// Returns the journal's segments in order; none if there is no journal.
+pub fn segments(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir.join("journal")).into_iter().flatten().flatten().map(|entry| entry.path());
+    let mut paths: Vec<PathBuf> =
+        entries.filter(|path| path.extension().is_some_and(|extension| extension == "log")).collect();
+    paths.sort();
+    paths
 }
 
 /// Copies a directory recursively.

@@ -7,7 +7,6 @@ use std::path::Path;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,11 +16,11 @@ use crate::model::{Event, EventBody, Hash, SessionId, Timestamp};
 use crate::store::{self, Detail};
 use crate::workspace::{Error, lost_of};
 
-use super::tar::{self, Entry};
+use super::tar::{self, TarEntry};
 use super::{Chain, MANIFEST, Manifest, READ_ME, VERSION, session_file, text_file};
 
 /// What a check of a bundle found.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BundleView {
     /// Whether nothing is wrong.
@@ -55,12 +54,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
         problem: format!("invalid seal: {error}"),
         hint: "pass the 64 hex digits that were printed when the bundle was made",
     })?;
-    let invalid = |problem, source| Error::InvalidPath {
-        path: path.to_owned(),
-        problem,
-        hint: "pass a file that `retake export --bundle` wrote",
-        source,
-    };
+    let invalid = |problem, source| Error::InvalidBundle { path: path.to_owned(), problem, source };
     let unread = |error: io::Error| invalid("cannot read the bundle", Some(error));
     let mut file = File::open(path).map_err(unread)?;
     let (entries, ended) = tar::list(&mut file).map_err(unread)?;
@@ -70,7 +64,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
     let mut check = Check { file, entries: BTreeMap::new(), named: BTreeSet::new(), found: BundleView::default() };
     for entry in entries {
         if let Some(twice) = check.entries.insert(entry.name.clone(), entry) {
-            check.problem(format!("{} is in it twice", twice.name));
+            check.problem(format!("{} appears twice", twice.name));
         }
     }
     if !ended {
@@ -83,7 +77,7 @@ pub fn verify_bundle(path: &Path, seal: Option<&str>) -> Result<BundleView, Erro
 
 struct Check {
     file: File,
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, TarEntry>,
     /// The files that the manifest or a session refers to.
     named: BTreeSet<String>,
     found: BundleView,
@@ -104,7 +98,7 @@ impl Check {
             self.problem(format!("the bundle does not match the seal {seal}"));
         }
         let Some(manifest) = manifest else {
-            self.problem("manifest.json is missing or altered: what should be here is not known".to_owned());
+            self.problem("manifest.json is missing or altered: the expected contents are unknown".to_owned());
             // Whatever is present can still be checked.
             let ids = self
                 .entries
@@ -189,7 +183,7 @@ impl Check {
             }
             number += 1;
             let Some((event, altered)) = self.event(id, &line) else {
-                self.problem(format!("{id}: line {number} is altered: its record does not prove itself"));
+                self.problem(format!("{id}: line {number} is altered: its record does not match its own hash"));
                 continue;
             };
             if altered {
@@ -215,7 +209,7 @@ impl Check {
         let tip = links.last().map(|(_, _, hash)| *hash);
         if let Some(chain) = chain.filter(|chain| Some(chain.tip) != tip || chain.events != number) {
             let made = chain.events;
-            self.problem(format!("{id} has {number} events and was put in with {made}, or ends with another one"));
+            self.problem(format!("{id} has {number} events instead of {made}, or ends with a different one"));
         }
         Ok(())
     }
@@ -250,14 +244,14 @@ impl Check {
         (Hash::of(text.as_bytes()) == hash).then_some(text)
     }
 
-    fn content(&self, entry: &Entry) -> io::Result<Section> {
+    fn content(&self, entry: &TarEntry) -> io::Result<Section> {
         Ok(Section::new(self.file.try_clone()?, entry))
     }
 
     fn problem(&mut self, problem: String) {
         match self.found.problems.len() {
             0..MAX_PROBLEMS => self.found.problems.push(problem),
-            MAX_PROBLEMS => self.found.problems.push("and more of the kind".to_owned()),
+            MAX_PROBLEMS => self.found.problems.push("further problems are omitted".to_owned()),
             _ => {}
         }
     }
@@ -271,7 +265,7 @@ pub(super) struct Section {
 }
 
 impl Section {
-    pub(super) fn new(file: File, entry: &Entry) -> Section {
+    pub(super) fn new(file: File, entry: &TarEntry) -> Section {
         Section { file, at: entry.offset, left: entry.size }
     }
 }

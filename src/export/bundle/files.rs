@@ -7,20 +7,20 @@ use std::path::Path;
 use crate::model::{Hash, SessionId};
 
 use super::check::Section;
-use super::tar::{self, Entry};
+use super::tar::{self, TarEntry};
 use super::{MANIFEST, READ_ME};
 
 /// The files of a bundle, with images and texts before the sessions that refer to them.
 pub(crate) struct BundleFiles {
     file: File,
-    parts: Vec<(Part, Entry)>,
+    parts: Vec<(BundlePart, TarEntry)>,
     /// Whether the bundle is complete.
     pub(crate) is_whole: bool,
 }
 
 /// A file of a bundle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Part {
+pub(crate) enum BundlePart {
     /// A long text.
     Text(Hash),
     /// An image.
@@ -43,25 +43,25 @@ impl BundleFiles {
         if !entries.iter().any(|entry| [MANIFEST, READ_ME].contains(&entry.name.as_str())) {
             return Ok(None);
         }
-        let parts = entries.into_iter().filter_map(|entry| Some((Part::named(&entry.name)?, entry)));
-        let mut parts: Vec<(Part, Entry)> = parts.collect();
+        let parts = entries.into_iter().filter_map(|entry| Some((BundlePart::named(&entry.name)?, entry)));
+        let mut parts: Vec<(BundlePart, TarEntry)> = parts.collect();
         parts.sort_by_key(|(part, _)| *part);
         Ok(Some(BundleFiles { file, parts, is_whole }))
     }
 
     /// Returns the files, each with a reader for its contents.
-    pub(crate) fn parts(&self) -> impl Iterator<Item = io::Result<(Part, u64, impl Read + use<>)>> {
+    pub(crate) fn parts(&self) -> impl Iterator<Item = io::Result<(BundlePart, u64, impl Read + use<>)>> {
         self.parts.iter().map(|(part, entry)| Ok((*part, entry.size, Section::new(self.file.try_clone()?, entry))))
     }
 }
 
-impl Part {
-    fn named(name: &str) -> Option<Part> {
+impl BundlePart {
+    fn named(name: &str) -> Option<BundlePart> {
         let hash = |name: &str| name.split_once('.')?.0.parse().ok();
         match name.split_once('/')? {
-            ("texts", name) => hash(name).map(Part::Text),
-            ("images", name) => hash(name).map(Part::Image),
-            ("sessions", name) => name.strip_suffix(".jsonl")?.parse().ok().map(Part::Session),
+            ("texts", name) => hash(name).map(BundlePart::Text),
+            ("images", name) => hash(name).map(BundlePart::Image),
+            ("sessions", name) => name.strip_suffix(".jsonl")?.parse().ok().map(BundlePart::Session),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@ mod write;
 
 pub use check::{BundleView, verify_bundle};
 
-pub(crate) use files::{BundleFiles, Part};
+pub(crate) use files::{BundleFiles, BundlePart};
 
 use serde::{Deserialize, Serialize};
 
@@ -41,9 +41,9 @@ struct Manifest {
     program: String,
     sessions: Vec<Chain>,
     texts: Vec<Hash>,
-    images: Vec<Picture>,
+    images: Vec<BundledImage>,
     /// Images and texts missing from the bundle because they were missing from the workspace.
-    missing: Vec<Absent>,
+    missing: Vec<MissingFile>,
 }
 
 /// The chain of a session.
@@ -57,14 +57,14 @@ struct Chain {
 
 /// An image.
 #[derive(Serialize, Deserialize)]
-struct Picture {
+struct BundledImage {
     hash: Hash,
     file: String,
 }
 
 /// An image or text that could not be included.
 #[derive(Serialize, Deserialize)]
-struct Absent {
+struct MissingFile {
     /// The first iteration that refers to the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reference: Option<IterationId>,

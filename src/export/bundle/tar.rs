@@ -21,7 +21,7 @@ pub(super) struct Writer<'a> {
 
 /// The position of a file in a tar.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct TarEntry {
     /// The name of the file.
     pub(super) name: String,
     /// The offset of its first byte.
@@ -65,7 +65,7 @@ impl<'a> Writer<'a> {
 /// Lists the files of a tar and returns whether it is intact: only regular files, zeros in between, and a proper end.
 ///
 /// For a damaged tar, returns the files before the damage. An error means that reading failed.
-pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bool)> {
+pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<TarEntry>, bool)> {
     let length = input.seek(SeekFrom::End(0))?;
     input.seek(SeekFrom::Start(0))?;
     let (mut entries, mut intact) = (Vec::new(), true);
@@ -88,7 +88,7 @@ pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bo
         };
         let offset = entry.raw_file_position();
         let available = length.saturating_sub(offset);
-        entries.push(Entry { name, offset, size: size.min(available) });
+        entries.push(TarEntry { name, offset, size: size.min(available) });
         if size > available {
             intact = false;
             break;
@@ -98,7 +98,7 @@ pub(super) fn list(input: &mut (impl Read + Seek)) -> io::Result<(Vec<Entry>, bo
 }
 
 /// Returns whether every file is followed by zeros up to the next block, and the last one by zeros up to the end.
-fn is_padded(input: &mut (impl Read + Seek), entries: &[Entry], length: u64) -> io::Result<bool> {
+fn is_padded(input: &mut (impl Read + Seek), entries: &[TarEntry], length: u64) -> io::Result<bool> {
     let mut end = 0;
     for entry in entries {
         let content = entry.offset + entry.size;
@@ -134,7 +134,7 @@ mod tests {
         out
     }
 
-    fn listed(tar: &[u8]) -> (Vec<Entry>, bool) {
+    fn listed(tar: &[u8]) -> (Vec<TarEntry>, bool) {
         list(&mut Cursor::new(tar)).unwrap()
     }
 
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_that_lie_are_bounded_by_the_file() {
+    fn false_sizes_are_bounded_by_the_file() {
         for size in [4, 1 << 33, u64::MAX] {
             let mut header = Header::new_ustar();
             header.set_path("a").unwrap();

@@ -9,7 +9,9 @@ use crate::store::Detail;
 use crate::workspace::{Error, Workspace};
 
 use super::tar::Writer;
-use super::{Absent, Chain, MANIFEST, Manifest, Picture, READ_ME, VERSION, image_file, session_file, text_file};
+use super::{
+    BundledImage, Chain, MANIFEST, Manifest, MissingFile, READ_ME, VERSION, image_file, session_file, text_file,
+};
 
 impl Workspace {
     /// Writes an audit bundle. Missing images and texts are reported and listed in the bundle.
@@ -128,7 +130,7 @@ impl Bundle<'_> {
             Ok((size, mut file)) => {
                 let name = image_file(hash, &image.mime_type);
                 self.tar.file(&name, size, &mut file).map_err(Error::Export)?;
-                self.manifest.images.push(Picture { hash, file: name });
+                self.manifest.images.push(BundledImage { hash, file: name });
                 self.report.images += 1;
             }
             Err(error) => {
@@ -140,7 +142,7 @@ impl Bundle<'_> {
     }
 
     fn absent(&mut self, reference: Option<IterationId>, hash: Hash, what: &str) {
-        self.manifest.missing.push(Absent { reference, hash, what: what.to_owned() });
+        self.manifest.missing.push(MissingFile { reference, hash, what: what.to_owned() });
     }
 
     fn file(&mut self, name: &str, mut content: &[u8]) -> Result<(), Error> {

@@ -3,8 +3,8 @@
 
 import { all, make, one, say } from "./kit.js";
 
-const MOST_BYTES = 24 * 1024 * 1024;
-const MOST_FILES = 16;
+const MAX_BYTES = 24 * 1024 * 1024;
+const MAX_FILES = 16;
 
 export function intake({ done }) {
   let inside = 0;
@@ -49,10 +49,10 @@ async function bring(files, done) {
   while (sent < images.length) {
     const batch = [];
     let bytes = 0;
-    while (sent < images.length && batch.length < MOST_FILES && (batch.length === 0 || bytes + images[sent].size <= MOST_BYTES)) {
+    while (sent < images.length && batch.length < MAX_FILES && (batch.length === 0 || bytes + images[sent].size <= MAX_BYTES)) {
       const file = images[sent];
       sent += 1;
-      if (file.size > MOST_BYTES + 8 * 1024 * 1024) { sum.problems.push({ file: file.name, reason: "larger than 32 MB: use retake import" }); continue; }
+      if (file.size > MAX_BYTES + 8 * 1024 * 1024) { sum.problems.push({ file: file.name, reason: "larger than 32 MB: use retake import" }); continue; }
       bytes += file.size;
       batch.push({ name: file.name || "pasted.png", modified: file.lastModified, data: await encoded(file) });
     }

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::{Broken, Page, SearchBox, framed};
-use super::trail::{self, Filter, Line};
+use super::trail::{self, Filter, TrailLine};
 use super::verdict::Verdict;
 use super::{changes, naming};
 use crate::model::{EventKind, SessionId};
@@ -25,7 +25,7 @@ const MAX_ANCESTORS: usize = 24;
 
 /// The query parameters.
 #[derive(Clone, Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct AuditParams {
     #[serde(default)]
     who: Option<String>,
     #[serde(default)]
@@ -41,7 +41,7 @@ pub(super) struct Asked {
     from: Option<String>,
 }
 
-impl Asked {
+impl AuditParams {
     fn filter(&self) -> Filter {
         Filter {
             who: self.who.clone().unwrap_or_default(),
@@ -68,7 +68,7 @@ struct Provenance {
 }
 
 impl Provenance {
-    fn read(workspace: &Workspace, id: &str, asked: &Asked) -> Result<Provenance, Error> {
+    fn read(workspace: &Workspace, id: &str, asked: &AuditParams) -> Result<Provenance, Error> {
         let id = Api::new(workspace).session_id(id)?;
         let trail = workspace.audit(id)?;
         let verdict = Verdict::read(workspace, &trail)?;
@@ -87,7 +87,7 @@ impl Provenance {
 pub(super) async fn session(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<AuditParams>,
 ) -> Result<Response, Broken> {
     let question = asked.clone();
     let read = gallery.read(move |workspace, _| Provenance::read(workspace, &id, &question)).await?;
@@ -100,10 +100,10 @@ pub(super) async fn session(
     Ok(framed(&page, &shown(&read, &asked)))
 }
 
-fn shown(read: &Provenance, asked: &Asked) -> Markup {
+fn shown(read: &Provenance, asked: &AuditParams) -> Markup {
     let lines = trail::lines(&read.trail.events);
     let filter = asked.filter();
-    let wanted: Vec<&Line<'_>> = lines.iter().rev().filter(|line| filter.wants(line)).collect();
+    let wanted: Vec<&TrailLine<'_>> = lines.iter().rev().filter(|line| filter.wants(line)).collect();
     let from = asked.from.as_deref().and_then(|from| from.parse().ok()).unwrap_or(0).min(wanted.len());
     let id = read.id;
     html! {
@@ -148,7 +148,7 @@ fn verdict(verdict: &Verdict) -> Markup {
     }
 }
 
-fn filters(lines: &[Line<'_>], asked: &Asked, id: SessionId) -> Markup {
+fn filters(lines: &[TrailLine<'_>], asked: &AuditParams, id: SessionId) -> Markup {
     let people: BTreeSet<&str> = lines.iter().map(|line| line.event.actor.user.as_str()).collect();
     let mut kinds: Vec<EventKind> = Vec::new();
     for line in lines {
@@ -168,9 +168,9 @@ fn filters(lines: &[Line<'_>], asked: &Asked, id: SessionId) -> Markup {
     }
 }
 
-fn entry(line: &Line<'_>, id: SessionId, asked: &Asked) -> Markup {
+fn entry(line: &TrailLine<'_>, id: SessionId, asked: &AuditParams) -> Markup {
     let event = line.event;
-    let of = line.index.map(|index| Asked { of: Some(index.to_string()), ..asked.clone() }.address(id, 0));
+    let of = line.index.map(|index| AuditParams { of: Some(index.to_string()), ..asked.clone() }.address(id, 0));
     html! {
         li #{ "event-" (event.seq) } {
             @match (line.image, line.index) {

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use crate::model::Field;
 use crate::model::diff::words::{Side, runs};
 use crate::model::diff::{PromptChange, PromptChangeKind, PromptDiff, RecipeDiff};
 use crate::web::words;
@@ -57,9 +58,11 @@ pub(super) fn inline(old: &str, new: &str) -> Markup {
 /// Returns the display name of a parameter.
 pub(super) fn name(name: &str) -> &str {
     match name {
-        "guidanceScale" => "cfg",
         "modelHash" => "model hash",
-        name => name.strip_prefix("parameters.").unwrap_or(name),
+        name => match Field::by_key(name) {
+            Some(field) => field.short,
+            None => name.strip_prefix("parameters.").unwrap_or(name),
+        },
     }
 }
 

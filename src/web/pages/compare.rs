@@ -26,7 +26,7 @@ use sides::{MAX_SIDES, Side, Sides};
 
 /// The query parameters. Malformed numbers count as absent.
 #[derive(Deserialize)]
-pub(super) struct Chosen {
+pub(super) struct CompareParams {
     #[serde(default)]
     refs: String,
     #[serde(default)]
@@ -41,7 +41,10 @@ pub(super) struct Chosen {
 }
 
 /// Handles `GET /compare`.
-pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+pub(super) async fn page(
+    State(gallery): State<Gallery>,
+    Query(chosen): Query<CompareParams>,
+) -> Result<Response, Broken> {
     let refs = chosen.refs.clone();
     let read = gallery.read(move |workspace, _| {
         let found = Sides::read(workspace, &refs);
@@ -72,14 +75,20 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
 }
 
 /// Handles `GET /compare/part?refs=A,B`: the differences between two images.
-pub(super) async fn part(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+pub(super) async fn part(
+    State(gallery): State<Gallery>,
+    Query(chosen): Query<CompareParams>,
+) -> Result<Response, Broken> {
     let found = gallery.read(move |workspace, _| Ok(Sides::read(workspace, &chosen.refs))).await?;
     let [a, b] = found.sides.as_slice() else { return Err(two_wanted().into()) };
     Ok(reply::html(pair::differences(a, b)))
 }
 
 /// Handles `GET /compare/seen?refs=A,B`: how much two images differ visually. Separate, since measuring takes a while.
-pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+pub(super) async fn seen(
+    State(gallery): State<Gallery>,
+    Query(chosen): Query<CompareParams>,
+) -> Result<Response, Broken> {
     let read = gallery.read(move |workspace, _| {
         let found = Sides::read(workspace, &chosen.refs);
         let [a, b] = found.sides.as_slice() else { return Err(two_wanted()) };
@@ -94,7 +103,10 @@ pub(super) async fn seen(State(gallery): State<Gallery>, Query(chosen): Query<Ch
 }
 
 /// Handles `GET /compare/sheet.png?refs=…`: the set as one image, each labelled with its name and its differences.
-pub(super) async fn sheet(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+pub(super) async fn sheet(
+    State(gallery): State<Gallery>,
+    Query(chosen): Query<CompareParams>,
+) -> Result<Response, Broken> {
     let drawn = gallery.read(move |workspace, _| draw(workspace, &chosen.refs)).await?;
     let headers = [(CONTENT_TYPE, "image/png"), (CONTENT_DISPOSITION, "attachment; filename=\"retake-compare.png\"")];
     Ok((headers, drawn).into_response())

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::film;
 use super::frame::Broken;
-use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use super::session_head::{self, NamedSession, View, session_id, summary_of, worded};
 use crate::model::OutcomeStatus;
 use crate::web::pictures;
 use crate::web::state::Gallery;
@@ -18,7 +18,7 @@ const PAGE: u32 = 200;
 
 /// The query parameters.
 #[derive(Deserialize)]
-pub(super) struct Window {
+pub(super) struct GridParams {
     #[serde(default)]
     from: Option<String>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Window {
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
-    Query(window): Query<Window>,
+    Query(window): Query<GridParams>,
 ) -> Result<Response, Broken> {
     let name = id.clone();
     let from = window.from.and_then(|from| from.parse::<u32>().ok()).unwrap_or(0);
@@ -36,7 +36,7 @@ pub(super) async fn page(
         Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
     let strip = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
-    let named = Named::new(strip.session.clone(), strip.subject.as_deref());
+    let named = NamedSession::new(strip.session.clone(), strip.subject.as_deref());
     let row = &named.row;
     let next = from.saturating_add(PAGE);
     let body = html! {

@@ -15,7 +15,7 @@ use crate::workspace::{REJECTED_TAG, Workspace, image_rating, is_image_rating};
 const MAX_LINKS: usize = 24;
 
 /// The selected iteration with its parent and children.
-pub(super) struct Chosen {
+pub(super) struct SelectedIteration {
     view: IterationView,
     diff: Option<RecipeDiff>,
     parent: Option<Link>,
@@ -32,9 +32,9 @@ struct Link {
     image: Option<Hash>,
 }
 
-impl Chosen {
+impl SelectedIteration {
     /// Reads an iteration with its relatives.
-    pub(super) fn read(workspace: &Workspace, id: IterationId) -> Result<Chosen, Error> {
+    pub(super) fn read(workspace: &Workspace, id: IterationId) -> Result<SelectedIteration, Error> {
         let view = Api::new(workspace).with_reply_bytes(MAX_REPLY_BYTES).iteration(id)?;
         let link = |id: IterationId| {
             let images = workspace.brief_state(id).map(|state| state.iteration.images);
@@ -42,7 +42,7 @@ impl Chosen {
         };
         // A lost ancestor is still named, but without its image and changes.
         let before = view.parent.and_then(|parent| workspace.state(parent).ok()).map(|state| state.iteration.recipe);
-        Ok(Chosen {
+        Ok(SelectedIteration {
             diff: before.as_ref().map(|before| RecipeDiff::between(before, &view.recipe.recipe)),
             parent_prompt: before.map(|before| before.prompt),
             parent: view.parent.map(link),
@@ -65,7 +65,7 @@ pub(super) fn title(name: &str, index: u32) -> String {
 }
 
 /// Renders the stage: the image, and the controls over it, which need scripts and are hidden without them.
-pub(super) fn stage(chosen: &Chosen, image: usize) -> Markup {
+pub(super) fn stage(chosen: &SelectedIteration, image: usize) -> Markup {
     let view = &chosen.view;
     html! {
         div.stage #stage {
@@ -178,7 +178,7 @@ fn alt(view: &IterationView) -> String {
 }
 
 /// Renders the facts of the iteration, most important first: the change, the prompt, the annotation.
-pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
+pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
     let view = &chosen.view;
     let recipe = &view.recipe.recipe;
     let archived = view.session.archived();
@@ -233,7 +233,7 @@ pub(super) fn facts(chosen: &Chosen, image: usize) -> Markup {
     }
 }
 
-fn first_line(chosen: &Chosen, image: usize) -> Markup {
+fn first_line(chosen: &SelectedIteration, image: usize) -> Markup {
     let view = &chosen.view;
     let rating = image_rating(view.annotations.rating, &view.annotations.tags, image).unwrap_or(0);
     let rejected = view.annotations.tags.iter().any(|tag| tag == REJECTED_TAG);
@@ -261,7 +261,7 @@ fn first_line(chosen: &Chosen, image: usize) -> Markup {
     }
 }
 
-fn actions(chosen: &Chosen, image: usize) -> Markup {
+fn actions(chosen: &SelectedIteration, image: usize) -> Markup {
     let view = &chosen.view;
     let first = view.images.get(image);
     let reference =
@@ -340,7 +340,7 @@ fn copy_button(what: &str, from: &str) -> Markup {
     html! { button.quiet type="button" data-do="copy" data-what=(what) data-from=(from) aria-label={ "Copy: " (what) } { "Copy" } }
 }
 
-fn lineage(chosen: &Chosen) -> Markup {
+fn lineage(chosen: &SelectedIteration) -> Markup {
     let view = &chosen.view;
     let to = |link: &Link| {
         let here = link.id.session == view.session_id;

@@ -17,7 +17,7 @@ const MAX_SHOWN: usize = 400;
 
 /// The query parameters: the status of the sessions to count, and the current project.
 #[derive(Deserialize)]
-pub(super) struct Chosen {
+pub(super) struct ProjectsParams {
     #[serde(default)]
     status: Option<String>,
     #[serde(default)]
@@ -25,7 +25,10 @@ pub(super) struct Chosen {
 }
 
 /// Handles `GET /projects`.
-pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Chosen>) -> Result<Response, Broken> {
+pub(super) async fn page(
+    State(gallery): State<Gallery>,
+    Query(chosen): Query<ProjectsParams>,
+) -> Result<Response, Broken> {
     let status = status_of(chosen.status.as_deref())?;
     let overview = gallery.overview();
     let list = gallery.read(move |workspace, _| Ok(overview.projects(workspace)?)).await?;
@@ -36,7 +39,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(chosen): Query<Ch
     Ok(framed(&page, &body))
 }
 
-fn projects(list: &[ProjectTally], status: Status, chosen: &Chosen) -> Markup {
+fn projects(list: &[ProjectTally], status: Status, chosen: &ProjectsParams) -> Markup {
     let sessions = |row: &ProjectTally| match status {
         Status::All => row.sessions,
         Status::Active => row.sessions.saturating_sub(row.archived),

@@ -33,11 +33,11 @@ const PART: u32 = 60;
 /// The condition that leaves out rejected iterations.
 const WITHOUT_REJECTED: &str = "-tag:rejected";
 /// The maximum number of values shown per facet.
-const MOST_VALUES: usize = 8;
+const MAX_VALUES: usize = 8;
 
 /// The query parameters.
 #[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Asked {
+pub(super) struct SearchParams {
     #[serde(default)]
     q: String,
     /// `session` to return sessions.
@@ -69,11 +69,11 @@ pub(super) struct Asked {
 /// Handles `GET /search`.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
-    extract::Query(asked): extract::Query<Asked>,
+    extract::Query(asked): extract::Query<SearchParams>,
 ) -> Result<Response, Broken> {
     let question = asked.clone();
     let overview = gallery.overview();
-    let found = gallery.read(move |workspace, _| Part::read(workspace, &overview, &question, true)).await;
+    let found = gallery.read(move |workspace, _| ResultsPart::read(workspace, &overview, &question, true)).await;
     let body = match found {
         Ok(part) => shown(&asked, &part),
         // Errors are a normal part of writing a query.
@@ -91,10 +91,10 @@ pub(super) async fn page(
 /// Handles `GET /search/part`: further results, with the cursor of the next part in `x-next`.
 pub(super) async fn part(
     State(gallery): State<Gallery>,
-    extract::Query(asked): extract::Query<Asked>,
+    extract::Query(asked): extract::Query<SearchParams>,
 ) -> Result<Response, Broken> {
     let overview = gallery.overview();
-    let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &asked, false)).await?;
+    let part = gallery.read(move |workspace, _| ResultsPart::read(workspace, &overview, &asked, false)).await?;
     let headers = [
         (HeaderName::from_static("x-next"), part.next.clone().unwrap_or_default()),
         (HeaderName::from_static("x-total"), part.total.to_string()),
@@ -102,7 +102,7 @@ pub(super) async fn part(
     Ok((headers, reply::html(part.cards())).into_response())
 }
 
-impl Asked {
+impl SearchParams {
     fn request(&self) -> Result<SearchRequest, Error> {
         let some = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
         let like = some(&self.like);
@@ -171,7 +171,7 @@ impl Asked {
     }
 
     /// Returns the URL of this search with a changed parameter.
-    fn with(&self, change: impl FnOnce(&mut Asked)) -> String {
+    fn with(&self, change: impl FnOnce(&mut SearchParams)) -> String {
         let mut asked = self.clone();
         change(&mut asked);
         asked.with_query(&asked.q)
@@ -184,7 +184,7 @@ impl Asked {
 }
 
 /// A part of the results.
-struct Part {
+struct ResultsPart {
     cards: Cards,
     total: u64,
     next: Option<String>,
@@ -205,8 +205,13 @@ struct Likeness {
     image: Option<Hash>,
 }
 
-impl Part {
-    fn read(workspace: &Workspace, overview: &Overview, asked: &Asked, facets: bool) -> Result<Part, Error> {
+impl ResultsPart {
+    fn read(
+        workspace: &Workspace,
+        overview: &Overview,
+        asked: &SearchParams,
+        facets: bool,
+    ) -> Result<ResultsPart, Error> {
         let request = SearchRequest { facets, ..asked.request()? };
         let skip = asked.skip.as_deref().and_then(|skip| skip.parse().ok()).unwrap_or(0);
         let api = || Api::new(workspace).unbounded();
@@ -224,7 +229,7 @@ impl Part {
             (Cards::Iterations(found), total, next, facets)
         };
         let wanted = WantedRatings::of(&asked.meant());
-        let mut part = Part { cards, total, next, facets: found_facets, like, wanted };
+        let mut part = ResultsPart { cards, total, next, facets: found_facets, like, wanted };
         if let Some(facets) = &mut part.facets {
             asked.widen(&api(), &request, facets)?;
         }
@@ -241,7 +246,7 @@ impl Part {
     }
 }
 
-impl Asked {
+impl SearchParams {
     /// Counts each facet that has selected values as if none were selected, so that others can be added.
     fn widen(&self, api: &Api<'_>, request: &SearchRequest, facets: &mut FacetsView) -> Result<(), Error> {
         let query = self.meant();
@@ -250,7 +255,7 @@ impl Asked {
             if terms.any.is_empty() && terms.not.is_empty() {
                 continue;
             }
-            let wider = Asked { q: terms.rest, typing: None, ..self.clone() };
+            let wider = SearchParams { q: terms.rest, typing: None, ..self.clone() };
             let wider = SearchRequest {
                 query: Some(wider.asked_for()).filter(|rest| !rest.trim().is_empty()),
                 facets: true,
@@ -301,7 +306,7 @@ fn likeness(workspace: &Workspace, like: &str) -> Likeness {
     named.unwrap_or_else(|| Likeness { label: "this image".to_owned(), image: like.parse().ok() })
 }
 
-fn shown(asked: &Asked, part: &Part) -> Markup {
+fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
     let best = asked.sort.as_deref() == Some("best");
     let choice = |now: bool, address: String, text: &str| {
         html! { a href=(address) aria-current=[now.then_some("true")] { (text) } }
@@ -356,7 +361,7 @@ fn shown(asked: &Asked, part: &Part) -> Markup {
     }
 }
 
-fn nothing(asked: &Asked) -> Markup {
+fn nothing(asked: &SearchParams) -> Markup {
     let elsewhere = asked.status.as_deref().is_none_or(|status| status == "active") && !asked.q.contains("status:");
     html! {
         div.empty {
@@ -370,7 +375,7 @@ fn nothing(asked: &Asked) -> Markup {
     }
 }
 
-fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
+fn facet_lists(asked: &SearchParams, facets: &FacetsView, total: u64) -> Markup {
     let mut facets = facets.clone();
     // Facets refer to the results shown now, so a word that is still being typed stays a prefix.
     let query = asked.meant();
@@ -384,7 +389,7 @@ fn facet_lists(asked: &Asked, facets: &FacetsView, total: u64) -> Markup {
             @if chosen || counts.len() > 1 || counts.first().is_some_and(|only| only.count < total) {
                 section {
                     h2 { (heading) }
-                    @for FacetCount { value, count } in counts.iter().take(MOST_VALUES) {
+                    @for FacetCount { value, count } in counts.iter().take(MAX_VALUES) {
                         @let value = value.as_str();
                         @let (on, off) = (terms.any.iter().any(|it| it == value), terms.not.iter().any(|it| it == value));
                         div.value {

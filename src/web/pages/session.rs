@@ -10,7 +10,7 @@ use maud::html;
 use serde::Deserialize;
 
 use super::frame::{Broken, sentence};
-use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use super::session_head::{self, NamedSession, View, session_id, summary_of, worded};
 use super::{film, loupe};
 use crate::web::reply;
 use crate::web::state::Gallery;
@@ -56,12 +56,12 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
             let index = index.unwrap_or(row.current_iteration_index());
             let from = index.saturating_sub(index % FIRST_STEPS);
             let strip = workspace.strip(row.id, from, FIRST_STEPS)?;
-            Ok((strip, from, index, loupe::Chosen::read(workspace, row.id.iteration(index))))
+            Ok((strip, from, index, loupe::SelectedIteration::read(workspace, row.id.iteration(index))))
         });
         Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
     let (strip, from, index, chosen) = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
-    let named = Named::new(strip.session.clone(), strip.subject.as_deref());
+    let named = NamedSession::new(strip.session.clone(), strip.subject.as_deref());
     let row = &named.row;
     let (image, middle) = match &chosen {
         Ok(chosen) => {
@@ -110,7 +110,7 @@ pub(super) async fn part(
 ) -> Result<Response, Broken> {
     let read = gallery.ask(move |workspace, _| {
         let row = workspace.summary(session_id(&id)?)?;
-        let chosen = loupe::Chosen::read(workspace, row.id.iteration(index));
+        let chosen = loupe::SelectedIteration::read(workspace, row.id.iteration(index));
         Ok((row.id, chosen))
     });
     let (id, chosen) = read.await?;
@@ -127,7 +127,7 @@ pub(super) async fn part(
 /// Handles `GET /sessions/{id}/head`: the header and the menu, for a page that is open while the session changes.
 pub(super) async fn head(State(gallery): State<Gallery>, Path(id): Path<String>) -> Result<Response, Broken> {
     let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, 0, 0)?)).await?;
-    let named = Named::new(strip.session, strip.subject.as_deref());
+    let named = NamedSession::new(strip.session, strip.subject.as_deref());
     // Header values are ASCII.
     let name = url::encode(&named.name);
     Ok(([(HeaderName::from_static("x-name"), name)], session_head::part(&named)).into_response())
@@ -135,7 +135,7 @@ pub(super) async fn head(State(gallery): State<Gallery>, Path(id): Path<String>)
 
 /// A range of the strip.
 #[derive(Deserialize)]
-pub(super) struct Window {
+pub(super) struct StripRange {
     #[serde(default)]
     from: u32,
     #[serde(default)]
@@ -146,7 +146,7 @@ pub(super) struct Window {
 pub(super) async fn strip(
     State(gallery): State<Gallery>,
     Path(id): Path<String>,
-    Query(window): Query<Window>,
+    Query(window): Query<StripRange>,
 ) -> Result<Response, Broken> {
     let limit = window.limit.unwrap_or(FIRST_STEPS).min(MAX_STEPS);
     let strip = gallery.ask(move |workspace, _| Ok(workspace.strip(session_id(&id)?, window.from, limit)?)).await?;

@@ -36,38 +36,38 @@ impl View {
 }
 
 /// A session with its display name.
-pub(super) struct Named {
+pub(super) struct NamedSession {
     /// The session.
     pub(super) row: Summary,
     /// Its title, or its subject.
     pub(super) name: String,
 }
 
-impl Named {
+impl NamedSession {
     /// Names a session: by its title, its subject or its day.
-    pub(super) fn new(row: Summary, subject: Option<&str>) -> Named {
+    pub(super) fn new(row: Summary, subject: Option<&str>) -> NamedSession {
         let about = || subject.and_then(naming::first_words);
         let name = row.title.clone().filter(|title| !title.trim().is_empty()).or_else(about);
         let name = name.unwrap_or_else(|| {
             let day = row.created_at.to_string();
             format!("Untitled, {}", day.get(..10).unwrap_or(&day))
         });
-        Named { row, name }
+        NamedSession { row, name }
     }
 }
 
 /// Wraps the body of a page of a session into the frame.
-pub(super) fn framed(named: &Named, view: View, index: u32, title: &str, main: &Markup) -> Response {
+pub(super) fn framed(named: &NamedSession, view: View, index: u32, title: &str, main: &Markup) -> Response {
     let page = Page { title, name: view.page(), menu: "sessions", typed: SearchBox::default() };
     framed_session(&page, &head(named, view, index), &menu(named, view), main)
 }
 
 /// Renders only the header, for a page that is open while the session changes.
-pub(super) fn part(named: &Named) -> Response {
+pub(super) fn part(named: &NamedSession) -> Response {
     reply::html(html! { (about(named)) (menu(named, View::Loupe)) })
 }
 
-fn head(named: &Named, view: View, index: u32) -> Markup {
+fn head(named: &NamedSession, view: View, index: u32) -> Markup {
     let id = named.row.id;
     let tab = |this: View, address: String, name: &str, key: &str| {
         let title = format!("{name} ({key})");
@@ -85,7 +85,7 @@ fn head(named: &Named, view: View, index: u32) -> Markup {
     }
 }
 
-fn about(named: &Named) -> Markup {
+fn about(named: &NamedSession) -> Markup {
     let row = &named.row;
     html! {
         div.about #about data-title=[row.title.as_deref()] data-project=[row.project.as_deref()] data-archived[row.archived] {
@@ -102,7 +102,7 @@ fn about(named: &Named) -> Markup {
     }
 }
 
-fn menu(named: &Named, view: View) -> Markup {
+fn menu(named: &NamedSession, view: View) -> Markup {
     let row = &named.row;
     let switch = |name: &str, text: &str| {
         html! { label.switch { input type="checkbox" data-setting=(name); span { (text) } } }

@@ -48,7 +48,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
     let asked = wall.clone();
     let overview = gallery.overview();
     let read = gallery.read(move |workspace, _| {
-        let part = Part::read(workspace, &overview, &asked)?;
+        let part = WallPart::read(workspace, &overview, &asked)?;
         let to_continue = if asked.is_plain() { part.continued() } else { Vec::new() };
         Ok((part, to_continue, Api::new(workspace).recovery_notice()?))
     });
@@ -64,7 +64,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall
 /// Handles `GET /sessions/part?from=…`: more cards.
 pub(super) async fn part(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
     let overview = gallery.overview();
-    let part = gallery.read(move |workspace, _| Part::read(workspace, &overview, &wall)).await?;
+    let part = gallery.read(move |workspace, _| WallPart::read(workspace, &overview, &wall)).await?;
     let headers = [(HeaderName::from_static("x-total"), part.total.to_string())];
     Ok((headers, reply::html(part.cards())).into_response())
 }
@@ -148,7 +148,7 @@ pub(super) fn status_choice(now: Option<&str>, address: impl Fn(Option<&str>) ->
 }
 
 /// Some cards of the wall.
-struct Part {
+struct WallPart {
     cards: Vec<(Arc<Summary>, Option<Arc<Cover>>)>,
     total: usize,
     from: usize,
@@ -156,8 +156,8 @@ struct Part {
     dated: bool,
 }
 
-impl Part {
-    fn read(workspace: &Workspace, overview: &Overview, wall: &Wall) -> Result<Part, Error> {
+impl WallPart {
+    fn read(workspace: &Workspace, overview: &Overview, wall: &Wall) -> Result<WallPart, Error> {
         let selection = wall.select(workspace, overview)?;
         let (total, from) = (selection.rows.len(), wall.from());
         let rows: Vec<Arc<Summary>> = match wall.sort() {
@@ -168,7 +168,7 @@ impl Part {
         };
         let covers = overview.covers(workspace, &rows)?;
         let dated = matches!(wall.sort(), "recent" | "oldest");
-        Ok(Part { cards: rows.into_iter().zip(covers).collect(), total, from, dated })
+        Ok(WallPart { cards: rows.into_iter().zip(covers).collect(), total, from, dated })
     }
 
     /// Returns the sessions to continue: the last few that have an image.
@@ -213,7 +213,7 @@ fn by_cost(workspace: &Workspace, rows: &[Arc<Summary>]) -> Result<Vec<Arc<Summa
 /// A session to continue, with its cover.
 type Continued = (Arc<Summary>, Arc<Cover>);
 
-fn shown(wall: &Wall, part: &Part, to_continue: &[Continued], notice: Option<&RecoveryNotice>) -> Markup {
+fn shown(wall: &Wall, part: &WallPart, to_continue: &[Continued], notice: Option<&RecoveryNotice>) -> Markup {
     let status = wall.status.as_deref().unwrap_or("active");
     let project = wall.project();
     let projects = words::address("/projects", [("status", wall.status.as_deref()), ("project", project)]);

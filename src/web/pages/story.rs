@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::frame::Broken;
-use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use super::session_head::{self, NamedSession, View, session_id, summary_of, worded};
 use super::{continuing, film};
 use crate::model::query::facet_term;
 use crate::model::{Annotation, Hash, IterationId, OutcomeStatus, Position, Reference, SessionChoice, SessionId};
@@ -37,12 +37,12 @@ pub(super) async fn page(
     let name = id.clone();
     let read = gallery.ask(move |workspace, _| {
         let from = from.from.and_then(|from| from.parse::<u32>().ok());
-        let read = session_id(&id).and_then(|session| Told::read(workspace, session, from));
+        let read = session_id(&id).and_then(|session| StoryData::read(workspace, session, from));
         Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
-    let told = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
-    let found = &told.found;
-    let named = Named::new(found.session.clone(), told.subject.as_deref());
+    let data = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
+    let found = &data.found;
+    let named = NamedSession::new(found.session.clone(), data.subject.as_deref());
     let body = html! {
         main.page-story #main tabindex="-1" data-session=(found.id.session) data-name=(named.name) data-archived[found.session.archived] {
             div.telling {
@@ -55,19 +55,19 @@ pub(super) async fn page(
                 }
             }
             aside.recap aria-label="In short" {
-                (figures(&told))
+                (figures(&data))
                 @if !found.liked.is_empty() {
-                    section aria-labelledby="liked" { h2 #liked { "Liked" } ul.cards { @for liked in &found.liked { (liked_item(&told, liked)) } } }
+                    section aria-labelledby="liked" { h2 #liked { "Liked" } ul.cards { @for liked in &found.liked { (liked_item(&data, liked)) } } }
                 }
-                @if let Some(open) = told.open_branches() {
-                    section aria-labelledby="open" { h2 #open { "Open branches" } ul.cards { @for branch in open { (branch_item(&told, branch)) } } }
+                @if let Some(open) = data.open_branches() {
+                    section aria-labelledby="open" { h2 #open { "Open branches" } ul.cards { @for branch in open { (branch_item(&data, branch)) } } }
                 }
                 @if !found.continued_in.is_empty() {
                     section aria-labelledby="elsewhere" { h2 #elsewhere { "Continued in" } ul.plain-list { @for id in &found.continued_in { li { a href=(address(*id)) { (id) } } } } }
                 }
-                @if !told.failures.is_empty() {
-                    details.failures { summary { (words::count(told.failures.len() as u64, "failed attempt")) }
-                        ul.plain-list { @for (id, status, message) in told.failures.iter().take(MAX_FAILURES) { li { a href=(address(*id)) { "#" (id.index) } " " (outcome(*status)) @if let Some(message) = message { ": " span dir="auto" { (message) } } } } }
+                @if !data.failures.is_empty() {
+                    details.failures { summary { (words::count(data.failures.len() as u64, "failed attempt")) }
+                        ul.plain-list { @for (id, status, message) in data.failures.iter().take(MAX_FAILURES) { li { a href=(address(*id)) { "#" (id.index) } " " (outcome(*status)) @if let Some(message) = message { ": " span dir="auto" { (message) } } } } }
                     }
                 }
             }
@@ -90,7 +90,7 @@ pub(super) async fn page(
 }
 
 /// A resumption with the additional data of the page.
-struct Told {
+struct StoryData {
     found: Resumption,
     subject: Option<String>,
     images: BTreeMap<IterationId, Hash>,
@@ -99,8 +99,8 @@ struct Told {
     spent_ms: u64,
 }
 
-impl Told {
-    fn read(workspace: &Workspace, id: SessionId, from: Option<u32>) -> Result<Told, Error> {
+impl StoryData {
+    fn read(workspace: &Workspace, id: SessionId, from: Option<u32>) -> Result<StoryData, Error> {
         let position = from.map_or(Position::Unsaid, Position::Index);
         let found = workspace.resume(Some(Reference { session: SessionChoice::Id(id), position, image: None }))?;
         let session = workspace.load_session(id)?;
@@ -121,7 +121,7 @@ impl Told {
             let prompt = state.iteration.recipe.prompt.trim();
             subject = subject.or_else(|| (!prompt.is_empty()).then(|| prompt.to_owned()));
         }
-        Ok(Told { found, subject, images, failures, costs, spent_ms })
+        Ok(StoryData { found, subject, images, failures, costs, spent_ms })
     }
 
     /// Returns the branches, if there are any. A branch that is a single failed attempt is only listed as a failure.
@@ -203,11 +203,11 @@ fn said(annotation: &Annotation) -> Markup {
     }
 }
 
-fn liked_item(told: &Told, liked: &Liked) -> Markup {
-    let here = told.found.id.session;
+fn liked_item(data: &StoryData, liked: &Liked) -> Markup {
+    let here = data.found.id.session;
     html! {
         li {
-            a.thumb href=(address(liked.id)) tabindex="-1" aria-hidden="true" { @if let Some(image) = told.images.get(&liked.id) { img src={ "/thumbs/" (image) } alt="" loading="lazy"; } }
+            a.thumb href=(address(liked.id)) tabindex="-1" aria-hidden="true" { @if let Some(image) = data.images.get(&liked.id) { img src={ "/thumbs/" (image) } alt="" loading="lazy"; } }
             div {
                 p { a.index href=(address(liked.id)) { (name_of(liked.id, here)) } }
                 (said(&liked.annotation))
@@ -220,12 +220,12 @@ fn liked_item(told: &Told, liked: &Liked) -> Markup {
     }
 }
 
-fn branch_item(told: &Told, branch: &Branch) -> Markup {
-    let here = told.found.id.session;
+fn branch_item(data: &StoryData, branch: &Branch) -> Markup {
+    let here = data.found.id.session;
     let end = branch.end.id;
     html! {
         li {
-            a.thumb href=(address(end)) tabindex="-1" aria-hidden="true" { @if let Some(image) = told.images.get(&end) { img src={ "/thumbs/" (image) } alt="" loading="lazy"; } }
+            a.thumb href=(address(end)) tabindex="-1" aria-hidden="true" { @if let Some(image) = data.images.get(&end) { img src={ "/thumbs/" (image) } alt="" loading="lazy"; } }
             div {
                 p { a.index href=(address(end)) { (name_of(end, here)) } " "
                     span.muted { (words::count(branch.steps.into(), "step")) @if let Some(fork) = branch.fork { " from " (name_of(fork, here)) } }
@@ -239,16 +239,16 @@ fn branch_item(told: &Told, branch: &Branch) -> Markup {
     }
 }
 
-fn figures(told: &Told) -> Markup {
-    let session = &told.found.session;
-    let failed = told.failures.len() as u64;
+fn figures(data: &StoryData) -> Markup {
+    let session = &data.found.session;
+    let failed = data.failures.len() as u64;
     html! {
         dl.pairs.totals {
             dt { "Iterations" } dd { (words::grouped(session.iteration_count().into())) @if failed > 0 { ", " (failed) " of them failed" } }
             dt { "Began" } dd { (words::time(session.created_at)) }
             dt { "Last change" } dd { (words::time(session.last_modified_at)) }
-            @if !told.costs.is_empty() { dt { "Cost" } dd { @for (at, (currency, amount)) in told.costs.iter().enumerate() { @if at > 0 { " + " } (money(*amount)) " " (currency) } } }
-            @if told.spent_ms > 0 { dt { "Generating" } dd { (words::duration(told.spent_ms)) } }
+            @if !data.costs.is_empty() { dt { "Cost" } dd { @for (at, (currency, amount)) in data.costs.iter().enumerate() { @if at > 0 { " + " } (money(*amount)) " " (currency) } } }
+            @if data.spent_ms > 0 { dt { "Generating" } dd { (words::duration(data.spent_ms)) } }
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{changes, naming};
 use crate::workspace::{REJECTED_TAG, image_rating, is_image_rating, rated_image};
 
 /// An event as a sentence.
-pub(super) struct Line<'a> {
+pub(super) struct TrailLine<'a> {
     pub(super) event: &'a Event,
     /// The predicate, which follows the actor's name.
     pub(super) did: String,
@@ -31,7 +31,7 @@ pub(super) struct Filter {
 
 impl Filter {
     /// Returns whether a line matches.
-    pub(super) fn wants(&self, line: &Line<'_>) -> bool {
+    pub(super) fn wants(&self, line: &TrailLine<'_>) -> bool {
         let kind = line.event.body.kind();
         (self.who.is_empty() || self.who == line.event.actor.user)
             && (self.kind.is_empty() || self.kind == kind.as_str())
@@ -40,12 +40,12 @@ impl Filter {
 }
 
 /// Returns one line per event, oldest first.
-pub(super) fn lines(events: &[Event]) -> Vec<Line<'_>> {
+pub(super) fn lines(events: &[Event]) -> Vec<TrailLine<'_>> {
     let mut iterations: BTreeMap<u32, &Iteration> = BTreeMap::new();
     let mut notes: BTreeMap<u32, Annotation> = BTreeMap::new();
     let mut lines = Vec::with_capacity(events.len());
     for event in events {
-        let mut line = Line { event, did: String::new(), reason: event.body.reason(), index: None, image: None };
+        let mut line = TrailLine { event, did: String::new(), reason: event.body.reason(), index: None, image: None };
         match &event.body {
             EventBody::Started { title, project } => {
                 line.did = match (title, project) {
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_judgement_says_what_was_before() {
+    fn a_rating_shows_the_previous_value() {
         let mut before = Annotation::default();
         let rate = |rating| AnnotationChange { rating: Some(rating), tags: None, note: None };
         assert_eq!(annotated(8, &before, &rate(4)), "rated #8 ★4");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_given_and_taken() {
+    fn titles_are_set_and_removed() {
         assert_eq!(titled(Some("Cats"), Some("zoo")), "called it “Cats” and put it into zoo");
         assert_eq!(titled(Some(""), None), "removed the title");
     }

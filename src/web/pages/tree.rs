@@ -7,7 +7,7 @@ use maud::{Markup, html};
 
 use super::film;
 use super::frame::Broken;
-use super::session_head::{self, Named, View, session_id, summary_of, worded};
+use super::session_head::{self, NamedSession, View, session_id, summary_of, worded};
 use crate::model::OutcomeStatus;
 use crate::web::state::Gallery;
 use crate::web::words;
@@ -38,7 +38,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Path(id): Path<String>)
         Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
     let (from, strip) = read.await?.map_err(|(error, found)| worded(error, &name, found.as_ref()))?;
-    let named = Named::new(strip.session.clone(), strip.subject.as_deref());
+    let named = NamedSession::new(strip.session.clone(), strip.subject.as_deref());
     let row = &named.row;
     let body = html! {
         main.page-tree #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-archived[row.archived] {

@@ -17,7 +17,7 @@ mod update_session;
 
 use std::sync::LazyLock;
 
-use super::tool::Entry;
+use super::tool::ToolEntry;
 
 /// The maximum size of an image sent as a resource: below 700 kB as base64, which clients with low limits still accept.
 pub(crate) const MAX_RESOURCE_BYTES: u64 = 520_000;
@@ -26,29 +26,29 @@ pub(crate) const MAX_RESOURCE_BYTES: u64 = 520_000;
 pub(crate) const APP_VIEW: &str = "ui://retake/app.html";
 
 /// Returns all tools, ordered by name, so that clients can cache the list.
-pub(crate) fn all() -> &'static [Entry] {
-    static ALL: LazyLock<[Entry; 13]> = LazyLock::new(|| {
+pub(crate) fn all() -> &'static [ToolEntry] {
+    static ALL: LazyLock<[ToolEntry; 13]> = LazyLock::new(|| {
         [
-            Entry::of::<annotate_iteration::AnnotateIteration>(),
-            Entry::of::<archive_session::ArchiveSession>(),
-            Entry::of::<audit_session::AuditSession>(),
-            Entry::of::<compare_iterations::CompareIterations>(),
-            Entry::of::<get_iteration::GetIteration>(),
-            Entry::of::<list_iterations::ListIterations>(),
-            Entry::of::<list_projects::ListProjects>(),
-            Entry::of::<list_sessions::ListSessions>(),
-            Entry::of::<record_iteration::RecordIteration>(),
-            Entry::of::<restore_session::RestoreSession>(),
-            Entry::of::<resume_session::ResumeSession>(),
-            Entry::of::<search_iterations::SearchIterations>(),
-            Entry::of::<update_session::UpdateSession>(),
+            ToolEntry::of::<annotate_iteration::AnnotateIteration>(),
+            ToolEntry::of::<archive_session::ArchiveSession>(),
+            ToolEntry::of::<audit_session::AuditSession>(),
+            ToolEntry::of::<compare_iterations::CompareIterations>(),
+            ToolEntry::of::<get_iteration::GetIteration>(),
+            ToolEntry::of::<list_iterations::ListIterations>(),
+            ToolEntry::of::<list_projects::ListProjects>(),
+            ToolEntry::of::<list_sessions::ListSessions>(),
+            ToolEntry::of::<record_iteration::RecordIteration>(),
+            ToolEntry::of::<restore_session::RestoreSession>(),
+            ToolEntry::of::<resume_session::ResumeSession>(),
+            ToolEntry::of::<search_iterations::SearchIterations>(),
+            ToolEntry::of::<update_session::UpdateSession>(),
         ]
     });
     &*ALL
 }
 
 /// Returns the tool of this name.
-pub(crate) fn find(name: &str) -> Option<&'static Entry> {
+pub(crate) fn find(name: &str) -> Option<&'static ToolEntry> {
     all().iter().find(|entry| entry.name == name)
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod io_error;
 mod reading;
 mod temporary;
 
+pub use crate::platform::symlink;
 pub use content::{ContentDir, Stored, UnsyncedFile};
 pub use reading::{FileId, FileKind, ReadFile};
 pub(crate) use temporary::temporary_dirs;

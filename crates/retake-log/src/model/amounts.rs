@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_is_written_in_many_ways() {
+    fn costs_are_parsed_in_every_notation() {
         let cost = |text: &str| text.parse::<Cost>().map(|cost| format!("{} {}", cost.amount, cost.currency));
         for (text, expected) in [
             ("0.04", "0.04 USD"),

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_has_one_spelling() {
+    fn a_session_id_has_one_spelling() {
         for text in [
             "session-2025-12-11-001",
             "session-2025-12-11-999",

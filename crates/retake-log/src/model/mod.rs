@@ -13,7 +13,7 @@ pub mod query;
 pub mod reference;
 mod schema;
 pub mod session;
-pub mod words;
+pub mod tokenizer;
 
 pub use event::{Actor, AnnotationChange, Draft, Event, EventBody, EventKind, Loss};
 pub use id::{IterationId, SessionId};

@@ -29,14 +29,14 @@ pub struct Head {
     /// Whether it is archived.
     pub archived: bool,
     /// The time span of its iterations; `None` only while a new session is being created, or after all of them were lost.
-    pub span: Option<Span>,
+    pub span: Option<SessionSpan>,
     /// The last index ever assigned, which after a loss may be above that of the last iteration.
     pub last_index: Option<u32>,
 }
 
 /// The time span of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Span {
+pub struct SessionSpan {
     /// The time of its first iteration.
     pub created_at: Timestamp,
     /// The time of its latest iteration or annotation; never goes backwards.
@@ -212,7 +212,7 @@ impl Head {
     }
 
     fn touch(&mut self, at: Timestamp) {
-        let span = self.span.get_or_insert(Span { created_at: at, last_modified_at: at });
+        let span = self.span.get_or_insert(SessionSpan { created_at: at, last_modified_at: at });
         span.last_modified_at = span.last_modified_at.max(at);
     }
 }
@@ -311,7 +311,7 @@ impl Session {
                 _ => {}
             }
         }
-        // Events that were recorded as lost but came back are not lost.
+        // Events that were recorded as lost but recovered later are not lost.
         session.lost.retain(|seq| !present.contains(seq));
         Some(session)
     }

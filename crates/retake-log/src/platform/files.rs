@@ -62,12 +62,12 @@ pub(crate) fn file_id(_: &Metadata) -> Option<(u64, u64)> {
 /// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows, where links need a special
 /// privilege.
 #[cfg(unix)]
-pub(crate) fn symlink(original: &Path, here: &Path) -> io::Result<()> {
+pub fn symlink(original: &Path, here: &Path) -> io::Result<()> {
     std::os::unix::fs::symlink(original, here)
 }
 
 #[cfg(windows)]
-pub(crate) fn symlink(_: &Path, _: &Path) -> io::Result<()> {
+pub fn symlink(_: &Path, _: &Path) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 

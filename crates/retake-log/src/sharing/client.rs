@@ -11,7 +11,7 @@ use crate::store::{Error, Progress};
 
 use super::connection::{Connection, address, is_trusted};
 use super::owner::Claim;
-use super::patience::Waiting;
+use super::owner_wait::OwnerWait;
 use super::protocol::{Hello, PROTOCOL, Request, Response};
 
 /// The maximum number of idle connections kept.
@@ -41,7 +41,7 @@ pub(super) enum CallError {
 
 impl Client {
     /// Connects to the owner of the workspace in `dir`; `None` if there is none.
-    pub(super) fn connect(dir: &Path, waiting: &Waiting) -> Result<Option<Client>, Error> {
+    pub(super) fn connect(dir: &Path, waiting: &OwnerWait) -> Result<Option<Client>, Error> {
         // If the path is too long for a socket, the socket is in the owner's runtime directory, which only its claim
         // states.
         let claim = Claim::read(dir);
@@ -64,7 +64,7 @@ impl Client {
         name: &str,
         body: &[u8],
         progress: Option<&Progress>,
-        waiting: &Waiting,
+        waiting: &OwnerWait,
     ) -> Result<Vec<u8>, CallError> {
         let kept = self.idle.lock().pop();
         let connection = match kept {
@@ -95,7 +95,7 @@ impl Client {
         connection: &Connection,
         id: u64,
         progress: Option<&Progress>,
-        waiting: &Waiting,
+        waiting: &OwnerWait,
     ) -> Result<Vec<u8>, CallError> {
         loop {
             match receive(connection, Some(self.pid), waiting)? {
@@ -115,13 +115,13 @@ impl Client {
     }
 
     /// Returns a connection on which events arrive, once the owner has confirmed it.
-    pub(super) fn follow(&self, waiting: &Waiting) -> Option<Connection> {
+    pub(super) fn follow(&self, waiting: &OwnerWait) -> Option<Connection> {
         let connection = self.greet(waiting).ok()?;
         connection.send(&Request::Follow).ok()?;
         matches!(receive(&connection, Some(self.pid), waiting), Ok(Response::Following)).then_some(connection)
     }
 
-    fn greet(&self, waiting: &Waiting) -> Result<Connection, CallError> {
+    fn greet(&self, waiting: &OwnerWait) -> Result<Connection, CallError> {
         match greet(&self.socket, Some(self.pid), waiting) {
             Ok(Some((connection, _))) => Ok(connection),
             Err(Error::Unresponsive { pid }) => Err(CallError::Unresponsive(pid)),
@@ -131,7 +131,7 @@ impl Client {
 }
 
 /// Receives the next response. A running owner sends something every second.
-fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Result<Response, CallError> {
+fn receive(connection: &Connection, pid: Option<u32>, waiting: &OwnerWait) -> Result<Response, CallError> {
     let since = Instant::now();
     loop {
         match connection.receive(Some(waiting.next(since))) {
@@ -149,7 +149,7 @@ fn receive(connection: &Connection, pid: Option<u32>, waiting: &Waiting) -> Resu
 
 /// Connects and exchanges greetings. Returns the connection and the owner's process id; `None` if there is no owner or
 /// it disappears meanwhile.
-fn greet(socket: &Path, pid: Option<u32>, waiting: &Waiting) -> Result<Option<(Connection, u32)>, Error> {
+fn greet(socket: &Path, pid: Option<u32>, waiting: &OwnerWait) -> Result<Option<(Connection, u32)>, Error> {
     let since = Instant::now();
     let connection = loop {
         match Connection::connect(socket, waiting.next(since)) {

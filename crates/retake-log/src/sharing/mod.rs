@@ -11,8 +11,8 @@ mod calls;
 mod client;
 mod connection;
 mod owner;
+mod owner_wait;
 mod packed;
-mod patience;
 mod protocol;
 mod watch;
 
@@ -21,8 +21,8 @@ mod watch;
 mod tests;
 
 pub use call::{Call, CallContext, Extension, LogHandle, Registry};
+pub use owner_wait::{OnWait, WaitNotice};
 pub use packed::Records;
-pub use patience::{OnWait, WaitNotice};
 pub use protocol::{Change, EventSummary, OwnerInfo};
 
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ use self::calls::{
 use self::client::{CallError, Client};
 use self::connection::{decode, encode};
 use self::owner::{Claim, Owner};
-use self::patience::Waiting;
+use self::owner_wait::OwnerWait;
 
 /// How long a new follower waits for events to start arriving.
 const LISTENING_TIMEOUT: Duration = Duration::from_secs(10);
@@ -97,7 +97,7 @@ struct Shared {
     dir: PathBuf,
     options: Options,
     extensions: Vec<Arc<dyn Extension>>,
-    waiting: Waiting,
+    waiting: OwnerWait,
     carrier: Option<OpenLog>,
     texts: ContentDir,
     role: Mutex<Role>,
@@ -123,7 +123,7 @@ impl SharedLog {
         // Canonicalize, so that all processes use the same name for the workspace.
         let path = dir.canonicalize().map_err(failed("find the workspace"))?;
         let Participation { lifetime, extensions, on_wait, owner_timeout, carrier } = how.into();
-        let waiting = Waiting::new(on_wait, owner_timeout);
+        let waiting = OwnerWait::new(on_wait, owner_timeout);
         let role = connect_or_become_owner(&path, &options, &extensions, &waiting, carrier.as_ref())?;
         let shared = Arc::new(Shared {
             texts: store::texts_dir(&path, options.disk.clone()),
@@ -479,7 +479,7 @@ fn connect_or_become_owner(
     dir: &Path,
     options: &Options,
     extensions: &[Arc<dyn Extension>],
-    waiting: &Waiting,
+    waiting: &OwnerWait,
     carrier: Option<&OpenLog>,
 ) -> Result<Role, Error> {
     let mut pause = Duration::from_micros(500);

@@ -8,7 +8,7 @@ use serde::de::Error as _;
 use serde::ser::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::model::session::Span;
+use crate::model::session::SessionSpan;
 use crate::model::{Head, SessionId, Summary, Timestamp};
 use crate::store;
 
@@ -81,7 +81,7 @@ impl From<&Summary> for Row {
 impl Row {
     fn summary(self) -> Option<Summary> {
         let day = NaiveDate::from_num_days_from_ce_opt(self.day)?;
-        let span = Span {
+        let span = SessionSpan {
             created_at: Timestamp::from_millis(self.created)?,
             last_modified_at: Timestamp::from_millis(self.modified)?,
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::client::{CallError, Client};
 use super::connection::{Connection, Listener, MAX_FRAME_BYTES, decode, encode, is_trusted};
-use super::patience::Waiting;
+use super::owner_wait::OwnerWait;
 use super::protocol::{Hello, PROTOCOL, Request, Response};
 use crate::store::Error;
 
@@ -47,7 +47,7 @@ fn messages_arrive_as_they_were_sent() {
 }
 
 #[test]
-fn half_a_frame_is_an_error_and_silence_is_a_timeout() {
+fn a_partial_frame_is_an_error_and_silence_is_a_timeout() {
     let whole = frame(&encode(&Request::Follow).unwrap());
     for end in 1..whole.len() {
         let (connection, mut raw) = connection_and_raw_end();
@@ -105,16 +105,16 @@ fn fake_owner(
 }
 
 fn call(dir: &Path) -> Result<Vec<u8>, CallError> {
-    let waiting = Waiting::default();
+    let waiting = OwnerWait::default();
     Client::connect(dir, &waiting).unwrap().unwrap().call("totals", &[], None, &waiting)
 }
 
 #[test]
-fn another_version_is_named() {
+fn a_different_version_is_reported() {
     for protocol in [0, PROTOCOL - 1, PROTOCOL + 1, u32::MAX] {
         let dir = tempfile::tempdir().unwrap();
         let (_, serving) = fake_owner(dir.path(), protocol, |_, _| {});
-        let Err(Error::Incompatible(message)) = Client::connect(dir.path(), &Waiting::default()) else {
+        let Err(Error::Incompatible(message)) = Client::connect(dir.path(), &OwnerWait::default()) else {
             panic!("protocol {protocol} was accepted")
         };
         assert!(message.contains("9.9.9") && message.contains("4242"), "{message}");
@@ -123,7 +123,7 @@ fn another_version_is_named() {
 }
 
 #[test]
-fn an_answer_to_another_request_is_not_taken() {
+fn an_answer_to_another_request_is_rejected() {
     let dir = tempfile::tempdir().unwrap();
     let (_, serving) = fake_owner(dir.path(), PROTOCOL, |connection, id| {
         connection.send(&Response::Answer { id: id + 1, body: b"of another request".to_vec() }).unwrap();
@@ -133,7 +133,7 @@ fn an_answer_to_another_request_is_not_taken() {
 }
 
 #[test]
-fn signs_of_life_are_skipped_and_errors_arrive() {
+fn heartbeats_are_skipped_and_errors_arrive() {
     let dir = tempfile::tempdir().unwrap();
     let (_, serving) = fake_owner(dir.path(), PROTOCOL, |connection, id| {
         connection.send(&Response::Working { id: id - 1 }).unwrap();

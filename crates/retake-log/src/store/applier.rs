@@ -3,8 +3,8 @@
 use std::sync::PoisonError;
 
 use super::database::DatabaseError;
-use super::journal::Position;
-use super::log::Log;
+use super::journal::JournalPosition;
+use super::log::LocalLog;
 use super::view::Work;
 
 /// The number of events after which sled is closed and reopened. sled writes a snapshot only when it is opened, and
@@ -13,7 +13,7 @@ const REOPEN_AFTER: usize = 6 * 1024;
 /// The same at a checkpoint and on close, when a pause is more acceptable.
 const REOPEN_AT_CHECKPOINT: usize = 2 * 1024;
 
-impl Log {
+impl LocalLog {
     /// Applies commits and writes checkpoints until the log stops. Runs on its own thread.
     pub(super) fn apply_until_stopped(&self) {
         loop {
@@ -45,7 +45,7 @@ impl Log {
     }
 
     /// Makes applied commits durable in the database, and writes the checkpoint.
-    fn write_checkpoint(&self, snapshot: Option<Position>) -> Result<(), DatabaseError> {
+    fn write_checkpoint(&self, snapshot: Option<JournalPosition>) -> Result<(), DatabaseError> {
         let progress = self.view.sync()?;
         let mut checkpoint = self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner);
         checkpoint.count += 1;

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use crate::model::{Event, EventBody, Hash, Head, SessionId};
 
 use super::database::{Database, DatabaseError};
-use super::journal::{Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
-use super::log::Log;
+use super::journal::{JournalPosition, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash};
+use super::log::LocalLog;
 use super::projection::Projection;
 use super::record::Record;
 use super::scan::{Entry, ScanItem, walk};
 use super::{Error, Fault, FaultKind, Progress, Trail, Verification, keys};
 
-impl Log {
+impl LocalLog {
     /// Returns a session's events, each verified in both copies, and the faults of the chain between them.
     pub(super) fn trail(&self, id: SessionId) -> Result<Trail, DatabaseError> {
-        self.view.settle(Some(id));
+        self.view.wait_until_applied(Some(id));
         let values = self.view.read()?.events.of_session(id)?;
         let head = self.view.head(id)?;
         let mut trail = Trail { events: Vec::new(), faults: Vec::new() };
@@ -50,7 +50,7 @@ impl Log {
 
     /// Compares every byte of both copies, and all derived data with the events.
     pub(super) fn verify(&self, progress: Option<&Progress>) -> Result<Verification, Error> {
-        self.view.settle(None);
+        self.view.wait_until_applied(None);
         let _maintenance = self.view.maintain();
         let mut check = Check { log: self, progress, found: Verification::default(), journal_events: 0 };
         let database = match self.view.read() {
@@ -105,7 +105,7 @@ impl Chain {
 
 /// A check of the whole store in progress.
 struct Check<'a> {
-    log: &'a Log,
+    log: &'a LocalLog,
     progress: Option<&'a Progress>,
     found: Verification,
     journal_events: u64,
@@ -121,7 +121,7 @@ impl Check<'_> {
         let mut failed = Ok(());
         for (at, segment) in outline.segments.iter().enumerate() {
             let number = segment.number;
-            self.tell("checking the journal", at as u64, outline.segments.len() as u64);
+            self.report("checking the journal", at as u64, outline.segments.len() as u64);
             let bytes = self.log.files.read(number, SEGMENT_HEADER)?.unwrap_or_default();
             self.found.journal_bytes += bytes.len() as u64;
             let void_from = outline.void_from(number);
@@ -134,11 +134,11 @@ impl Check<'_> {
                     }
                     expected = frame.number + 1;
                     last_frame = (!stands_for_lost).then(|| (frame.end, frame_hash(frame.bytes)));
-                    if (Position { segment: number, offset: frame.end }) > applied {
+                    if (JournalPosition { segment: number, offset: frame.end }) > applied {
                         return;
                     }
                     for (offset, entry) in frame.entries {
-                        let compared = self.compare(database, entry, Position { segment: number, offset });
+                        let compared = self.compare(database, entry, JournalPosition { segment: number, offset });
                         if failed.is_ok() {
                             failed = compared;
                         }
@@ -161,7 +161,12 @@ impl Check<'_> {
         failed
     }
 
-    fn compare(&mut self, database: &Database, entry: Entry<'_>, position: Position) -> Result<(), DatabaseError> {
+    fn compare(
+        &mut self,
+        database: &Database,
+        entry: Entry<'_>,
+        position: JournalPosition,
+    ) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
                 let (id, seq) = (record.header.session, record.header.seq);
@@ -204,7 +209,7 @@ impl Check<'_> {
             for id in ids {
                 self.session(database, id)?;
             }
-            self.tell("checking the database", self.found.events, totals.events);
+            self.report("checking the database", self.found.events, totals.events);
         }
         let recency = database.count_listed()?;
         let events = database.events.count()?;
@@ -293,7 +298,7 @@ impl Check<'_> {
         self.found.problems.push(problem);
     }
 
-    fn tell(&self, what: &str, done: u64, of: u64) {
+    fn report(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
         }

@@ -7,13 +7,13 @@ use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId, Summary
 
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
-use super::log::Log;
+use super::log::LocalLog;
 use super::recent::{MAX_RECENT, RecentPage, RecentSessions, place_of};
 use super::record::Record;
 use super::view::Ahead;
 use super::{Detail, Order, RecencyKey, Status};
 
-impl Log {
+impl LocalLog {
     /// Returns all events of a session.
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
@@ -49,7 +49,7 @@ impl Log {
 
     /// Returns the iterations derived from this one, in any session.
     pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, DatabaseError> {
-        self.view.settle(None);
+        self.view.wait_until_applied(None);
         let mut children = self.view.read()?.children(id)?;
         // Nearly every iteration is derived from the previous one, so the tree leaves out those links.
         if let Some(next) = id.index.checked_add(1).map(|index| id.session.iteration(index)) {
@@ -63,7 +63,7 @@ impl Log {
 
     /// Returns the exact bytes of one record of a session.
     pub(super) fn record(&self, id: SessionId, seq: u32) -> Result<Option<Vec<u8>>, DatabaseError> {
-        self.view.settle(Some(id));
+        self.view.wait_until_applied(Some(id));
         let Some(stored) = self.view.read()?.events.get(id, seq)? else { return Ok(None) };
         Ok(Some(read(id, &stored)?.bytes.to_vec()))
     }
@@ -77,14 +77,14 @@ impl Log {
     }
 
     fn values_of_iteration(&self, id: IterationId) -> Result<Vec<StoredEvent>, DatabaseError> {
-        self.view.settle(Some(id.session));
+        self.view.wait_until_applied(Some(id.session));
         self.view.read()?.events.of_iteration(id.session, id.index)
     }
 
     /// Returns a session's records as stored in sled. A missing sequence number that is not recorded as lost is an
     /// error.
     fn values(&self, id: SessionId) -> Result<Vec<StoredEvent>, DatabaseError> {
-        self.view.settle(Some(id));
+        self.view.wait_until_applied(Some(id));
         let (values, head) = {
             let database = self.view.read()?;
             (database.events.of_session(id)?, database.head(id)?)
@@ -125,7 +125,7 @@ impl Log {
                 _ => return Ok(rows),
             }
         }
-        self.view.settle(None);
+        self.view.wait_until_applied(None);
         let database = self.view.read()?;
         for (place, head) in next_listed(&database, status, order, after, limit - rows.len())? {
             rows.push(Arc::new(row(place, head)?));

@@ -14,10 +14,10 @@ use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::events::StoredEvent;
 use super::frame_sequence::{FrameSequence, damaged_at};
-use super::journal::{JournalEnd, PUT_BACK, Position};
+use super::journal::{JournalEnd, JournalPosition, PUT_BACK};
 use super::journal_tail::{JournalTail, SMALL, START, entry_position};
 use super::key_index::Key;
-use super::projection::{Change, KeyHit, Projection};
+use super::projection::{CommitChange, KeyHit, Projection};
 use super::rebuild::RecoveryContext;
 use super::record::Record;
 use super::scan::{DamagedSpan, Entry, Frame, ScanItem, walk};
@@ -33,7 +33,7 @@ pub(super) struct CaughtUp {
     pub(super) at: JournalEnd,
     pub(super) totals: Totals,
     /// The end of sled's snapshot in the journal.
-    pub(super) snapshot: Position,
+    pub(super) snapshot: JournalPosition,
     /// The number of events applied.
     pub(super) applied: usize,
 }
@@ -124,14 +124,14 @@ struct Tail<'a> {
     context: &'a RecoveryContext<'a>,
     database: &'a Database,
     /// The position up to which the database has everything.
-    position: Position,
+    position: JournalPosition,
     sequence: FrameSequence,
     totals: Totals,
-    changes: Vec<Change>,
+    changes: Vec<CommitChange>,
     /// Events that the database should have, by session.
     compared: BTreeMap<SessionId, Vec<(u32, Vec<u8>)>>,
     /// The position up to which the key index has all keys.
-    keys_end: Position,
+    keys_end: JournalPosition,
     /// The number of bytes of events collected.
     noted_bytes: usize,
     /// Keys after that position, of events that the database has.
@@ -142,7 +142,12 @@ struct Tail<'a> {
 }
 
 impl<'a> Tail<'a> {
-    fn new(context: &'a RecoveryContext<'a>, database: &'a Database, position: Position, totals: Totals) -> Tail<'a> {
+    fn new(
+        context: &'a RecoveryContext<'a>,
+        database: &'a Database,
+        position: JournalPosition,
+        totals: Totals,
+    ) -> Tail<'a> {
         Tail {
             context,
             database,
@@ -197,7 +202,7 @@ impl<'a> Tail<'a> {
 
     /// Collects the events of a frame that the database should have. They are compared session by session, since a
     /// session's events are stored together.
-    fn compare(&mut self, end: Position, frame: &Frame<'_>) -> Result<(), CatchUpError> {
+    fn compare(&mut self, end: JournalPosition, frame: &Frame<'_>) -> Result<(), CatchUpError> {
         for (_, entry) in &frame.entries {
             let Entry::Record(record) = entry else { continue };
             let (id, seq) = (record.header.session, record.header.seq);
@@ -218,7 +223,7 @@ impl<'a> Tail<'a> {
     }
 
     /// Compares the events collected up to `end`.
-    fn compare_noted(&mut self, end: Position) -> Result<(), CatchUpError> {
+    fn compare_noted(&mut self, end: JournalPosition) -> Result<(), CatchUpError> {
         for (id, expected) in &self.compared {
             self.compare_session(*id, expected)?;
         }
@@ -256,16 +261,16 @@ impl<'a> Tail<'a> {
     }
 
     fn apply(&mut self, segment: u32, frame: &Frame<'_>) -> Result<(), CatchUpError> {
-        let end = Position { segment, offset: frame.end };
-        let mut current: Option<Change> = None;
+        let end = JournalPosition { segment, offset: frame.end };
+        let mut current: Option<CommitChange> = None;
         let mut texts = Vec::new();
         for (offset, entry) in &frame.entries {
-            let position = Position { segment, offset: *offset };
+            let position = JournalPosition { segment, offset: *offset };
             match entry {
                 Entry::Record(record) => {
                     let id = record.header.session;
                     if current.as_ref().is_none_or(|change| change.session() != id) {
-                        let next = Change::new(Projection::new(id, self.head_before(current.as_ref(), id)?));
+                        let next = CommitChange::new(Projection::new(id, self.head_before(current.as_ref(), id)?));
                         let finished = current.replace(next);
                         self.push(finished, end);
                     }
@@ -290,7 +295,7 @@ impl<'a> Tail<'a> {
     /// Returns the state of a session after pending changes, or else from the database.
     fn head_before(
         &self,
-        current: Option<&Change>,
+        current: Option<&CommitChange>,
         id: SessionId,
     ) -> Result<Option<crate::model::Head>, DatabaseError> {
         let pending = current.into_iter().chain(self.changes.iter().rev()).find(|change| change.session() == id);
@@ -300,7 +305,7 @@ impl<'a> Tail<'a> {
         }
     }
 
-    fn push(&mut self, change: Option<Change>, end: Position) {
+    fn push(&mut self, change: Option<CommitChange>, end: JournalPosition) {
         let Some(mut change) = change else { return };
         self.totals.advance(&change.projection);
         self.applied += change.records.len();
@@ -341,7 +346,7 @@ impl<'a> Tail<'a> {
     }
 
     /// Checks that the journal reaches as far as all other evidence, and returns its end.
-    fn caught_up(self, checkpoint: Option<Checkpoint>, high_water: Position) -> Result<CaughtUp, CatchUpError> {
+    fn caught_up(self, checkpoint: Option<Checkpoint>, high_water: JournalPosition) -> Result<CaughtUp, CatchUpError> {
         self.sequence.check_end(checkpoint, self.context.acknowledged, high_water).map_err(CatchUpError::Damage)?;
         let Some(next_frame) = self.sequence.next_frame(checkpoint) else {
             return damage("the checkpoint of the journal is missing");
@@ -352,14 +357,14 @@ impl<'a> Tail<'a> {
         if self.database.workspace()?.is_none() {
             self.database.set_workspace(self.context.workspace)?;
         }
-        let synced = checkpoint.map_or(Position::default(), |checkpoint| checkpoint.end);
+        let synced = checkpoint.map_or(JournalPosition::default(), |checkpoint| checkpoint.end);
         let FrameSequence { end, last_frame, has_junk, .. } = self.sequence;
         let at = JournalEnd { end, next_frame, last_frame, is_spoilt: has_junk, synced };
         Ok(CaughtUp { at, totals: self.totals, snapshot: self.position, applied: self.applied })
     }
 }
 
-fn append(change: &mut Change, record: &Record<'_>, position: Position) -> Result<(), CatchUpError> {
+fn append(change: &mut CommitChange, record: &Record<'_>, position: JournalPosition) -> Result<(), CatchUpError> {
     let (id, seq) = (record.header.session, record.header.seq);
     let Some((event, _)) = record.event(&|_| None) else {
         return damage(format!("event {seq} of {id} cannot be read"));

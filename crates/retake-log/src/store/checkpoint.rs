@@ -9,7 +9,7 @@ use std::path::Path;
 
 use crate::disk::{Disk, DiskFile, FileKind};
 
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys::{le_u32, le_u64};
 
 const MAGIC: [u8; 8] = *b"RETAKEM1";
@@ -29,11 +29,11 @@ pub(super) struct Checkpoint {
     /// The last acknowledged frame.
     pub(super) frame: u64,
     /// The byte after it.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     /// The number of events acknowledged up to there.
     pub(super) events: u64,
     /// The position in the journal from which sled's log is not covered by its snapshot.
-    pub(super) unchecked: Position,
+    pub(super) unchecked: JournalPosition,
     /// The day and number of the newest session, whose id must not be used again, whatever is lost.
     pub(super) newest: (u32, u32),
     /// The workspace it belongs to; zeros in files of version 0.1.
@@ -107,9 +107,9 @@ impl Checkpoint {
         Some(Checkpoint {
             count: le_u64(bytes, 8)?,
             frame: le_u64(bytes, 16)?,
-            end: Position::from_bytes(bytes.get(24..36)?)?,
+            end: JournalPosition::from_bytes(bytes.get(24..36)?)?,
             events: le_u64(bytes, 36)?,
-            unchecked: Position::from_bytes(bytes.get(44..56)?)?,
+            unchecked: JournalPosition::from_bytes(bytes.get(44..56)?)?,
             newest: (le_u32(bytes, 56)?, le_u32(bytes, 60)?),
             workspace: bytes.get(64..80)?.try_into().ok()?,
         })
@@ -132,7 +132,11 @@ mod tests {
             checkpoint.write(&disk, &path).unwrap();
             assert_eq!(read(), Some(*checkpoint));
         }
-        assert_eq!(Checkpoint::read(&disk, &path, [8; 16]).unwrap(), None, "another workspace's says nothing");
+        assert_eq!(
+            Checkpoint::read(&disk, &path, [8; 16]).unwrap(),
+            None,
+            "the checkpoint of another workspace is ignored"
+        );
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[512 + 20] ^= 0x40;
         std::fs::write(&path, &bytes).unwrap();

@@ -2,22 +2,22 @@
 
 use crate::model::{Event, Hash, Head, SessionId};
 
-use super::journal::{Position, text_bytes};
-use super::projection::{Change, Projection};
+use super::journal::{JournalPosition, text_bytes};
+use super::projection::{CommitChange, Projection};
 
 /// A commit to be written to the journal. Positions in its change are relative to its bytes until it is written.
 pub(super) struct Commit {
     pub(super) bytes: Vec<u8>,
     /// The number of texts and records in the bytes.
     pub(super) entries: u32,
-    pub(super) change: Change,
+    pub(super) change: CommitChange,
     pub(super) events: Vec<Event>,
 }
 
 impl Commit {
     /// Creates an empty commit to a session.
     pub(super) fn new(id: SessionId, before: Option<Head>) -> Commit {
-        let change = Change::new(Projection::new(id, before));
+        let change = CommitChange::new(Projection::new(id, before));
         Commit { bytes: Vec::new(), entries: 0, change, events: Vec::new() }
     }
 
@@ -44,9 +44,9 @@ impl Commit {
     }
 
     /// Converts positions within the commit to positions in the journal, where its bytes are at `offset` of a body.
-    pub(super) fn locate(&mut self, body: Position, offset: u64, end: Position) {
-        let move_by = |position: &mut Position| {
-            *position = Position { segment: body.segment, offset: body.offset + offset + position.offset };
+    pub(super) fn locate(&mut self, body: JournalPosition, offset: u64, end: JournalPosition) {
+        let move_by = |position: &mut JournalPosition| {
+            *position = JournalPosition { segment: body.segment, offset: body.offset + offset + position.offset };
         };
         self.change.records.iter_mut().for_each(|(_, position, _)| move_by(position));
         self.change.texts.iter_mut().for_each(|(_, position)| move_by(position));
@@ -54,7 +54,7 @@ impl Commit {
     }
 
     /// Returns the position of the next entry within the commit.
-    fn here(&self) -> Position {
-        Position { segment: 0, offset: self.bytes.len() as u64 }
+    fn here(&self) -> JournalPosition {
+        JournalPosition { segment: 0, offset: self.bytes.len() as u64 }
     }
 }

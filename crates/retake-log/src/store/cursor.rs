@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::{Event, Hash};
 
-use super::journal::{Position, SEGMENT_HEADER};
-use super::log::Log;
+use super::journal::{JournalPosition, SEGMENT_HEADER};
+use super::log::LocalLog;
 use super::scan::{Entry, frame_at};
 use super::{Detail, Error, Store};
 
@@ -66,7 +66,7 @@ impl Store {
 
     /// Returns whether nothing was acknowledged after a cursor of this journal, without reading anything.
     pub fn ends_at(&self, point: &JournalCursor) -> bool {
-        let at = Position { segment: point.segment, offset: point.offset };
+        let at = JournalPosition { segment: point.segment, offset: point.offset };
         self.log.acknowledged() == (at, point.events)
     }
 
@@ -74,7 +74,7 @@ impl Store {
     /// journal after it cannot be read: then a follower must start over from the current state of the log.
     pub fn since(&self, point: &JournalCursor) -> Result<Option<Since>, Error> {
         let (end, events) = self.log.acknowledged();
-        let at = Position { segment: point.segment, offset: point.offset };
+        let at = JournalPosition { segment: point.segment, offset: point.offset };
         if at > end || point.events > events || self.log.point(at, point.events) != Some(*point) {
             return Ok(None);
         }
@@ -85,21 +85,21 @@ impl Store {
     }
 }
 
-impl Log {
+impl LocalLog {
     /// Returns the end of everything acknowledged, and the number of events.
-    fn acknowledged(&self) -> (Position, u64) {
+    fn acknowledged(&self) -> (JournalPosition, u64) {
         let progress = self.view.ahead().progress;
         (progress.end, progress.totals.events)
     }
 
-    fn point(&self, at: Position, events: u64) -> Option<JournalCursor> {
+    fn point(&self, at: JournalPosition, events: u64) -> Option<JournalCursor> {
         let mut before = [0; 32];
         let bytes = self.files.open(at.segment).ok()??.read_at(at.offset.checked_sub(32)?, 32).ok()?;
         before.iter_mut().zip(bytes).for_each(|(to, from)| *to = from);
         Some(JournalCursor { segment: at.segment, offset: at.offset, before, events })
     }
 
-    fn since(&self, mut at: Position, end: Position, before: u64) -> Option<Since> {
+    fn since(&self, mut at: JournalPosition, end: JournalPosition, before: u64) -> Option<Since> {
         let mut found = Vec::new();
         let mut count = before;
         let mut chunk = CHUNK;
@@ -111,7 +111,7 @@ impl Log {
                 self.files.header(at.segment + 1).ok()??.previous_end
             };
             if at.offset >= last {
-                at = Position { segment: at.segment + 1, offset: SEGMENT_HEADER };
+                at = JournalPosition { segment: at.segment + 1, offset: SEGMENT_HEADER };
                 continue;
             }
             let file = self.files.open(at.segment).ok()??;
@@ -139,7 +139,7 @@ impl Log {
         Some(Since { events: found, point: self.point(at, count)?, complete: at == end })
     }
 
-    fn unreadable(&self, end: Position) -> Error {
+    fn unreadable(&self, end: JournalPosition) -> Error {
         Error::Io {
             action: "read the journal".into(),
             path: self.layout.segment(end.segment),

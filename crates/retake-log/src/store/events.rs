@@ -14,7 +14,7 @@ use sled::{IVec, Tree};
 use crate::model::{Hash, SessionId};
 
 use super::database::{DatabaseError, guard};
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys;
 use super::pack::{self, Pack, PackEntry, PackHeader, Rewrite};
 use super::record::{self, Record};
@@ -59,8 +59,8 @@ impl StoredEvent {
     }
 
     /// Returns the position of its copy in the journal.
-    pub(super) fn position(&self) -> Option<Position> {
-        Position::from_bytes(self.value().get(self.record()?.bytes.len()..)?)
+    pub(super) fn position(&self) -> Option<JournalPosition> {
+        JournalPosition::from_bytes(self.value().get(self.record()?.bytes.len()..)?)
     }
 
     /// Returns the record, followed by the position.
@@ -264,7 +264,7 @@ impl EventTree {
 }
 
 /// Encodes an event for the tree.
-pub(super) fn event_value(record: &[u8], position: Position) -> IVec {
+pub(super) fn event_value(record: &[u8], position: JournalPosition) -> IVec {
     let mut value = Vec::with_capacity(record.len() + pack::POSITION);
     value.extend_from_slice(record);
     value.extend_from_slice(&position.to_bytes());

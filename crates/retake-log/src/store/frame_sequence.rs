@@ -2,7 +2,7 @@
 //! journal is checked before sled is opened, and again while sled catches up.
 
 use super::checkpoint::Checkpoint;
-use super::journal::{Position, STANDS_FOR_LOST, frame_hash};
+use super::journal::{JournalPosition, STANDS_FOR_LOST, frame_hash};
 use super::scan::{DamagedSpan, Frame};
 use super::segments::Outline;
 
@@ -19,7 +19,7 @@ pub(super) struct FrameSequence {
     /// The frame number from which the frames of this segment were refused.
     void_from: u64,
     /// The position after the last frame that counts.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     /// The prefix of the hash of that frame; zeros if unknown.
     pub(super) last_frame: [u8; 12],
     /// Whether there is junk after the end.
@@ -28,13 +28,13 @@ pub(super) struct FrameSequence {
 
 impl FrameSequence {
     /// Starts at a position; the first position of the journal is followed by its first frame.
-    pub(super) fn new(from: Position, is_start: bool) -> FrameSequence {
+    pub(super) fn new(from: JournalPosition, is_start: bool) -> FrameSequence {
         let expected = is_start.then_some(1);
         FrameSequence { expected, void_from: u64::MAX, end: from, last_frame: [0; 12], has_junk: false }
     }
 
     /// Starts reading a segment at an offset.
-    pub(super) fn enter(&mut self, outline: &Outline, at: Position) {
+    pub(super) fn enter(&mut self, outline: &Outline, at: JournalPosition) {
         self.void_from = outline.void_from(at.segment);
         self.has_junk = false;
         self.end = at;
@@ -69,7 +69,7 @@ impl FrameSequence {
         }
         self.expected = Some(frame.number + 1);
         self.last_frame = if stands_for_lost { [0; 12] } else { frame_hash(frame.bytes) };
-        self.end = Position { segment, offset: frame.end };
+        self.end = JournalPosition { segment, offset: frame.end };
         Ok(true)
     }
 
@@ -88,7 +88,7 @@ impl FrameSequence {
         &self,
         checkpoint: Option<Checkpoint>,
         note: Option<Checkpoint>,
-        database: Position,
+        database: JournalPosition,
     ) -> Result<(), Cause> {
         let last_frame = self.expected.map(|expected| expected - 1);
         // A note is written only after its frame was synced.

@@ -10,7 +10,7 @@ use crate::model::{Hash, Refusal};
 
 use super::commit_queue::{QueuedCommit, await_ticket, join, wait_for};
 use super::keys;
-use super::log::{AppendError, Log, MAX_ATTEMPTS, provisional};
+use super::log::{AppendError, LocalLog, MAX_ATTEMPTS, provisional};
 use super::payload;
 use super::view::Snapshot;
 use super::{Ack, Batch, Error, GroupAck, Target};
@@ -27,7 +27,7 @@ struct GroupProgress {
     error: Option<AppendError>,
 }
 
-impl Log {
+impl LocalLog {
     /// Appends batches in order, and stops at the first failure. Acknowledged batches are durable when this returns.
     pub(super) fn append_all(&self, batches: &[Batch]) -> GroupAck {
         let (prepared, mut error) = self.keep_all_texts(batches);
@@ -154,7 +154,7 @@ impl Log {
                 Ok((commit, ack)) => {
                     let ticket = state.queue.next_ticket();
                     state.queued.add(ticket, &commit.change);
-                    decided.push((ack, Some(join::<Log>(&mut state, commit))));
+                    decided.push((ack, Some(join::<LocalLog>(&mut state, commit))));
                 }
                 Err(failed) => {
                     error = Some(failed);

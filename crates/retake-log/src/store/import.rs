@@ -7,14 +7,14 @@ use crate::model::{EventBody, SessionId};
 use super::Error;
 use super::commit::Commit;
 use super::commit_queue::await_ticket;
-use super::log::{AppendError, Log};
+use super::log::{AppendError, LocalLog};
 use super::payload::LOST;
 use super::record::Record;
 
 /// The number of records appended at once.
 const MAX_RECORDS: usize = 1024;
 
-impl Log {
+impl LocalLog {
     /// Appends records of one session unchanged. Returns the number of new ones.
     pub(super) fn import(&self, records: &[Vec<u8>]) -> Result<u64, Error> {
         // A chain with a gap can be imported if it records the gap itself.

@@ -37,12 +37,12 @@ const MAX_ALLOCATION: u64 = 4 << 20;
 
 /// A byte position in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub(super) struct Position {
+pub(super) struct JournalPosition {
     pub(super) segment: u32,
     pub(super) offset: u64,
 }
 
-impl Position {
+impl JournalPosition {
     pub(super) fn to_bytes(self) -> [u8; 12] {
         let mut bytes = [0; 12];
         let (segment, offset) = bytes.split_at_mut(4);
@@ -51,8 +51,8 @@ impl Position {
         bytes
     }
 
-    pub(super) fn from_bytes(bytes: &[u8]) -> Option<Position> {
-        Some(Position { segment: le_u32(bytes, 0)?, offset: le_u64(bytes, 4)? })
+    pub(super) fn from_bytes(bytes: &[u8]) -> Option<JournalPosition> {
+        Some(JournalPosition { segment: le_u32(bytes, 0)?, offset: le_u64(bytes, 4)? })
     }
 }
 
@@ -74,9 +74,9 @@ pub(super) struct SegmentHeader {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Written {
     /// The first byte of its body.
-    pub(super) body: Position,
+    pub(super) body: JournalPosition,
     /// The byte after it.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     /// Its frame number.
     pub(super) frame: u64,
 }
@@ -104,7 +104,7 @@ impl CommitError {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct JournalEnd {
     /// The position after the last frame that counts.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     /// The number of the next frame.
     pub(super) next_frame: u64,
     /// The prefix of the last frame's hash.
@@ -112,7 +112,7 @@ pub(super) struct JournalEnd {
     /// Whether there is junk after the end, so that a new segment must be started.
     pub(super) is_spoilt: bool,
     /// The position up to which everything is known to be synced.
-    pub(super) synced: Position,
+    pub(super) synced: JournalPosition,
 }
 
 /// The end of the journal, open for writing.
@@ -201,7 +201,7 @@ impl Journal {
                 Err(_) => CommitError::Unknown(error),
             });
         }
-        let body = Position { segment: self.segment, offset: self.end + FRAME_HEADER as u64 };
+        let body = JournalPosition { segment: self.segment, offset: self.end + FRAME_HEADER as u64 };
         self.end += length;
         self.next_frame += 1;
         self.last_frame = frame_hash(&frame);
@@ -223,8 +223,8 @@ impl Journal {
     }
 
     /// Returns the position after the last commit.
-    pub(super) fn position(&self) -> Position {
-        Position { segment: self.segment, offset: self.end }
+    pub(super) fn position(&self) -> JournalPosition {
+        JournalPosition { segment: self.segment, offset: self.end }
     }
 
     /// Returns the number of the next frame.

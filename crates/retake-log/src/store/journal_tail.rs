@@ -10,7 +10,7 @@ use std::io;
 
 use super::checkpoint::Checkpoint;
 use super::frame_sequence::{Cause, FrameSequence};
-use super::journal::{Position, SEGMENT_HEADER};
+use super::journal::{JournalPosition, SEGMENT_HEADER};
 use super::key_index::KeyIndex;
 use super::rebuild::RecoveryContext;
 use super::scan::{ScanItem, walk};
@@ -21,12 +21,12 @@ pub(super) const SMALL: u64 = 4096;
 /// The maximum number of bytes kept for the comparison with the database; the rest is read again.
 const MAX_KEPT_BYTES: usize = 32 << 20;
 /// The first position of every journal.
-pub(super) const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
+pub(super) const START: JournalPosition = JournalPosition { segment: 1, offset: SEGMENT_HEADER };
 
 /// The bytes read at the end of the journal.
 #[derive(Default)]
 pub(super) struct JournalTail {
-    segments: Vec<(Position, Vec<u8>)>,
+    segments: Vec<(JournalPosition, Vec<u8>)>,
     kept_bytes: usize,
 }
 
@@ -80,7 +80,11 @@ impl JournalTail {
     }
 
     /// Returns the bytes of a segment from a position; `None` if it does not exist.
-    pub(super) fn bytes(&self, context: &RecoveryContext<'_>, at: Position) -> io::Result<Option<Cow<'_, [u8]>>> {
+    pub(super) fn bytes(
+        &self,
+        context: &RecoveryContext<'_>,
+        at: JournalPosition,
+    ) -> io::Result<Option<Cow<'_, [u8]>>> {
         let kept = self.segments.iter().find(|(from, _)| from.segment == at.segment && from.offset <= at.offset);
         let rest = kept.and_then(|(from, bytes)| bytes.get(usize::try_from(at.offset - from.offset).ok()?..));
         match rest {
@@ -89,7 +93,7 @@ impl JournalTail {
         }
     }
 
-    fn keep(&mut self, at: Position, bytes: Vec<u8>) {
+    fn keep(&mut self, at: JournalPosition, bytes: Vec<u8>) {
         if self.kept_bytes + bytes.len() <= MAX_KEPT_BYTES {
             self.kept_bytes += bytes.len();
             self.segments.push((at, bytes));
@@ -98,7 +102,7 @@ impl JournalTail {
 }
 
 /// Returns the position at which reading of a segment starts, if reading of the journal starts at `from`.
-pub(super) fn entry_position(from: Position, segment: u32) -> Position {
+pub(super) fn entry_position(from: JournalPosition, segment: u32) -> JournalPosition {
     let offset = if segment == from.segment { from.offset.max(SEGMENT_HEADER) } else { SEGMENT_HEADER };
-    Position { segment, offset }
+    JournalPosition { segment, offset }
 }

@@ -21,7 +21,7 @@ use std::sync::{Arc, OnceLock};
 use crate::disk::{Disk, read_at};
 
 use super::database::is_transient;
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys::le_u32;
 use super::projection::KeyHit;
 
@@ -72,16 +72,16 @@ pub(super) struct KeyIndex {
     /// Keys that are not in a run yet.
     pending: HashMap<Key, KeyHit>,
     /// The position up to which all keys are in a run, and the position up to which they are known at all.
-    durable: Position,
-    end: Position,
+    durable: JournalPosition,
+    end: JournalPosition,
 }
 
 /// A file to be written.
 pub(super) struct WriteJob {
     disk: Disk,
     dir: PathBuf,
-    from: Position,
-    to: Position,
+    from: JournalPosition,
+    to: JournalPosition,
     source: Source,
 }
 
@@ -95,8 +95,8 @@ enum Source {
 pub(super) struct Run {
     path: PathBuf,
     file: Arc<File>,
-    from: Position,
-    to: Position,
+    from: JournalPosition,
+    to: JournalPosition,
     count: u64,
     lines: u64,
     /// The filter, once it was read; longer ones are read line by line.
@@ -106,13 +106,13 @@ pub(super) struct Run {
 impl KeyIndex {
     /// Opens the index in `dir`, whose journal starts at `start`. Files that are not part of the contiguous chain from
     /// `start` are ignored; [`end`](KeyIndex::end) returns how far the chain reaches.
-    pub(super) fn open(dir: &Path, start: Position) -> Result<KeyIndex, KeyIndexError> {
+    pub(super) fn open(dir: &Path, start: JournalPosition) -> Result<KeyIndex, KeyIndexError> {
         let (runs, end) = chain(dir, start)?;
         Ok(KeyIndex { disk: Disk::default(), dir: dir.to_owned(), runs, pending: HashMap::new(), durable: end, end })
     }
 
     /// Returns the position up to which the files in `dir` have every key; `start` if there are none.
-    pub(super) fn end_in(dir: &Path, start: Position) -> io::Result<Position> {
+    pub(super) fn end_in(dir: &Path, start: JournalPosition) -> io::Result<JournalPosition> {
         match chain(dir, start) {
             Ok((_, end)) => Ok(end),
             Err(KeyIndexError::Io { source, .. }) if is_transient(&source) => Err(source),
@@ -121,7 +121,7 @@ impl KeyIndex {
         }
     }
     /// Returns the position up to which the index has every key.
-    pub(super) fn end(&self) -> Position {
+    pub(super) fn end(&self) -> JournalPosition {
         self.end
     }
 
@@ -142,7 +142,7 @@ impl KeyIndex {
     }
 
     /// Adds the keys of a range of the journal that ends at `end`.
-    pub(super) fn insert(&mut self, keys: impl IntoIterator<Item = (Key, KeyHit)>, end: Position) {
+    pub(super) fn insert(&mut self, keys: impl IntoIterator<Item = (Key, KeyHit)>, end: JournalPosition) {
         for (key, hit) in keys {
             self.pending.entry(key).and_modify(|known| *known = known.merge(hit)).or_insert(hit);
         }
@@ -216,8 +216,8 @@ impl WriteJob {
 }
 
 /// Returns the contiguous chain of runs in `dir` from `start`, and its end.
-fn chain(dir: &Path, start: Position) -> Result<(Vec<Run>, Position), KeyIndexError> {
-    let mut found: BTreeMap<Position, Run> = BTreeMap::new();
+fn chain(dir: &Path, start: JournalPosition) -> Result<(Vec<Run>, JournalPosition), KeyIndexError> {
+    let mut found: BTreeMap<JournalPosition, Run> = BTreeMap::new();
     for path in run_paths(dir)? {
         let Some(run) = Run::open(&path)? else { continue };
         // After an interrupted merge, both the merged run and its parts exist.
@@ -271,7 +271,8 @@ impl Run {
         let (count, lines) = (u64::from(le_u32(header, 12)?), u64::from(le_u32(header, 56)?));
         let blocks = count.div_ceil(ENTRIES_PER_BLOCK as u64);
         let whole = HEADER as u64 + lines * LINE as u64 + blocks * BLOCK as u64;
-        let (from, to) = (Position::from_bytes(header.get(16..28)?)?, Position::from_bytes(header.get(28..40)?)?);
+        let (from, to) =
+            (JournalPosition::from_bytes(header.get(16..28)?)?, JournalPosition::from_bytes(header.get(28..40)?)?);
         let file = Arc::new(file);
         let filter = Arc::default();
         (length == whole).then(|| Run { path: path.to_owned(), file, from, to, count, lines, filter })
@@ -381,7 +382,7 @@ fn probes(key: Key) -> impl Iterator<Item = u32> {
     })
 }
 
-fn encode(from: Position, to: Position, entries: &[(Key, KeyHit)]) -> Vec<u8> {
+fn encode(from: JournalPosition, to: JournalPosition, entries: &[(Key, KeyHit)]) -> Vec<u8> {
     let lines = entries.len().div_ceil(KEYS_PER_LINE).max(1);
     let blocks = entries.len().div_ceil(ENTRIES_PER_BLOCK);
     let mut bytes = Vec::with_capacity(HEADER + lines * LINE + blocks * BLOCK);
@@ -457,15 +458,15 @@ mod tests {
     use super::*;
     use crate::store::keys;
 
-    const START: Position = Position { segment: 1, offset: 64 };
+    const START: JournalPosition = JournalPosition { segment: 1, offset: 64 };
 
     fn entry(number: u32) -> (Key, KeyHit) {
         let session = "session-2025-12-11-001".parse().unwrap();
         (keys::idempotency_key(&format!("key {number}")), KeyHit { session, seq: number, index: number.checked_sub(1) })
     }
 
-    fn position(number: u32) -> Position {
-        Position { segment: 1, offset: 64 + u64::from(number) * 100 }
+    fn position(number: u32) -> JournalPosition {
+        JournalPosition { segment: 1, offset: 64 + u64::from(number) * 100 }
     }
 
     fn open(dir: &Path) -> KeyIndex {

@@ -14,13 +14,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::disk::{ContentDir, Disk, DiskFile, FileId};
-use crate::model::{Draft, Event, EventBody, Hash, Head, Refusal};
+use crate::log::Follower;
+use crate::model::{Draft, EventBody, Hash, Head, Refusal};
 
 use super::checkpoint::Checkpoint;
 use super::commit::Commit;
 use super::commit_queue::{CommitQueue, Committer, await_ticket, submit};
 use super::database::{Database, DatabaseError};
-use super::journal::{CommitError, Journal, Position, Written};
+use super::journal::{CommitError, Journal, JournalPosition, Written};
 use super::keys;
 use super::layout::Layout;
 use super::record;
@@ -33,7 +34,7 @@ use super::{Ack, Batch, Clock, Error, Target, Totals};
 pub(super) const MAX_ATTEMPTS: usize = 3;
 
 /// An open log.
-pub(super) struct Log {
+pub(super) struct LocalLog {
     pub(super) layout: Layout,
     pub(super) disk: Disk,
     pub(super) files: JournalFiles,
@@ -58,9 +59,6 @@ pub(super) struct Log {
     /// Whether the log is closing, which stops long background work.
     pub(super) is_closing: AtomicBool,
 }
-
-/// A callback for every acknowledged event, dropped once it returns `false`.
-pub(super) type Follower = Box<dyn FnMut(&Arc<Event>) -> bool + Send>;
 
 /// The state that appends are decided on.
 pub(super) struct State {
@@ -109,8 +107,8 @@ impl From<DatabaseError> for AppendError {
     }
 }
 
-impl Log {
-    pub(super) fn new(parts: Parts, checkpoints: SyncSender<()>) -> Log {
+impl LocalLog {
+    pub(super) fn new(parts: Parts, checkpoints: SyncSender<()>) -> LocalLog {
         let progress = AcknowledgedProgress {
             totals: parts.totals,
             frame: parts.checkpoint.frame,
@@ -121,7 +119,7 @@ impl Log {
         let view = View::new(parts.disk.clone(), path, parts.database, progress, parts.since_open);
         let state =
             State { queue: CommitQueue::default(), queued: Unapplied::default(), rebuilding: 0, followers: Vec::new() };
-        Log {
+        LocalLog {
             layout: parts.layout,
             disk: parts.disk,
             files: parts.files,
@@ -165,7 +163,7 @@ impl Log {
         if let Some(file) = &*file
             && let Err(error) = note.write_note(file)
         {
-            tracing::debug!(%error, "what was written cannot be noted");
+            tracing::debug!(%error, "cannot write the note of an acknowledgement");
         }
     }
 
@@ -175,7 +173,7 @@ impl Log {
     }
 
     /// Returns the journal position up to which both copies are synced.
-    pub(super) fn checkpointed(&self) -> Position {
+    pub(super) fn checkpointed(&self) -> JournalPosition {
         self.checkpoint.lock().unwrap_or_else(PoisonError::into_inner).end
     }
 
@@ -228,7 +226,7 @@ impl Log {
         if let Ok(bytes) = self.texts.get(hash.0) {
             return String::from_utf8(bytes).ok();
         }
-        self.view.settle(None);
+        self.view.wait_until_applied(None);
         let position = self.view.read().ok()?.text(hash).ok()??;
         let text = self.files.text_at(position, hash).ok()??;
         if let Err(error) = self.texts.put(text.as_bytes()) {
@@ -360,7 +358,7 @@ impl Log {
                 };
                 let id = last.checked_add(1).and_then(|next| keys::session_from(number, next));
                 let misuse = |problem: &'static str| AppendError::Caller(Error::Misuse(problem.into()));
-                let id = id.ok_or_else(|| misuse("that day cannot have another session"))?;
+                let id = id.ok_or_else(|| misuse("no more sessions can start on that day"))?;
                 if !matches!(batch.drafts.as_slice(), [Draft::Start { .. }, Draft::Record(_) | Draft::BringIn(_), ..]) {
                     return Err(misuse("a session begins with its first iteration"));
                 }
@@ -398,7 +396,7 @@ impl Log {
     }
 }
 
-impl Committer for Log {
+impl Committer for LocalLog {
     type State = State;
     type Item = Commit;
     type Written = Written;

@@ -11,7 +11,7 @@ use crate::model::{Hash, SessionId};
 
 use super::Error;
 use super::database::{DatabaseError, guard};
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys;
 use super::payload::LOST;
 use super::rebuild::Rebuild;
@@ -43,7 +43,7 @@ struct Choice {
     is_lost: bool,
     rank: Rank,
     /// Its position in the journal, if an intact frame contains it.
-    position: Option<Position>,
+    position: Option<JournalPosition>,
     /// Whether the new database already has it.
     is_there: bool,
     bytes: Vec<u8>,
@@ -55,7 +55,7 @@ impl Rebuild<'_> {
         &mut self,
         record: &Record<'_>,
         rank: Rank,
-        position: Option<Position>,
+        position: Option<JournalPosition>,
     ) -> Result<(), DatabaseError> {
         let mut key = keys::numbered_key(record.header.session, record.header.seq).to_vec();
         key.extend_from_slice(&record.hash.0);
@@ -166,7 +166,7 @@ fn candidate(value: &[u8]) -> Option<Choice> {
         prev: record.header.prev,
         is_lost: record.header.kind == LOST,
         rank: Rank::from_byte(*rank),
-        position: Position::from_bytes(position).filter(|position| *position != Position::default()),
+        position: JournalPosition::from_bytes(position).filter(|position| *position != JournalPosition::default()),
         is_there: false,
         bytes: record.bytes.to_vec(),
     })
@@ -212,7 +212,7 @@ mod tests {
     }
 
     fn option(name: &str, prev: &str, rank: Rank) -> Choice {
-        let position = (rank == Rank::Journal).then_some(Position { segment: 1, offset: 64 });
+        let position = (rank == Rank::Journal).then_some(JournalPosition { segment: 1, offset: 64 });
         let is_lost = name.starts_with("lost");
         Choice { hash: hash(name), prev: hash(prev), is_lost, rank, position, is_there: false, bytes: Vec::new() }
     }
@@ -236,7 +236,7 @@ mod tests {
         // A foreign event does not follow.
         check(&[(0, "a", "", Journal), (1, "x", "y", Database)], &[(0, "a")]);
         check(&[(0, "x", "", Database), (1, "b", "a", Journal)], &[(1, "b")]);
-        // A loss is replaced by the event that came back.
+        // A loss is replaced by the recovered event.
         check(&[(0, "lost", "", Journal), (0, "a", "", Quarantine), (1, "b", "a", Quarantine)], &[(0, "a"), (1, "b")]);
         // A loss that was built on stays, and the events it lists come back before it.
         check(

@@ -3,7 +3,7 @@
 //! An append is acknowledged when the journal is synced; sled is applied after it and serves all reads.
 //! `docs/format.md` specifies the bytes and the guarantees. Four types implement it: `Journal` writes frames,
 //! `CommitQueue` groups commits before it, `Projection` derives everything from events, and `View` combines sled with
-//! what it lacks; `Log` connects them. The interface is small and independent of the engine: [append](Store::append) a
+//! what it lacks; `LocalLog` connects them. The interface is small and independent of the engine: [append](Store::append) a
 //! batch with expectations, read a [session](Store::events), [page](Store::page) by recency, [follow](Store::follow)
 //! new events.
 //!
@@ -86,7 +86,7 @@ use crate::disk::{ContentDir, Disk};
 use crate::model::{Event, Hash, Head, IterationId, SessionId, Summary, Timestamp};
 
 use self::layout::Layout;
-use self::log::Log;
+use self::log::LocalLog;
 
 /// The result of appending several batches together.
 #[derive(Debug, Serialize, Deserialize)]
@@ -128,7 +128,7 @@ pub enum Detail {
 
 /// An open store. Every call may come from any thread.
 pub struct Store {
-    log: Arc<Log>,
+    log: Arc<LocalLog>,
     applier: Option<JoinHandle<()>>,
     sealer: Option<JoinHandle<()>>,
     /// The number of this open within the process.
@@ -157,7 +157,7 @@ impl Store {
         let dir = lock.dir.clone();
         let parts = open::open(&lock, &options)?;
         let (checkpoints, checkpointed) = mpsc::sync_channel(1);
-        let log = Arc::new(Log::new(parts, checkpoints));
+        let log = Arc::new(LocalLog::new(parts, checkpoints));
         let (applying, sealing) = (Arc::clone(&log), Arc::clone(&log));
         let start = |name: &str, work: Box<dyn FnOnce() + Send>| {
             let thread = thread::Builder::new().name(name.to_owned()).spawn(work);
@@ -232,7 +232,7 @@ impl Store {
     /// iterations were all lost.
     pub fn ids(&self, after: Option<SessionId>, limit: usize) -> Result<Vec<SessionId>, Error> {
         self.log.ask(|| {
-            self.log.view.settle(None);
+            self.log.view.wait_until_applied(None);
             self.log.view.read()?.ids(after, limit)
         })
     }
@@ -240,13 +240,13 @@ impl Store {
     /// Returns a channel of future events, in the order in which they are acknowledged.
     pub fn follow(&self) -> Receiver<Arc<Event>> {
         let (sender, receiver) = mpsc::channel();
-        self.tell(move |event| sender.send(Arc::clone(event)).is_ok());
+        self.add_follower(move |event| sender.send(Arc::clone(event)).is_ok());
         receiver
     }
 
     /// Calls `follower` with new events, in the order in which they are acknowledged, until it returns `false` or the
     /// store is closed. It is called with the log's state locked, so it must not block.
-    pub fn tell(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
+    pub fn add_follower(&self, follower: impl FnMut(&Arc<Event>) -> bool + Send + 'static) {
         self.log.lock_state().followers.push(Box::new(follower));
     }
 

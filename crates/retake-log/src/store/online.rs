@@ -3,13 +3,13 @@
 use std::sync::PoisonError;
 
 use super::database::DatabaseError;
-use super::log::{Log, MAX_ATTEMPTS};
+use super::log::{LocalLog, MAX_ATTEMPTS};
 use super::open;
 use super::rebuild::{self, Loaded, RecoveryContext};
 use super::view::AcknowledgedProgress;
 use super::{Error, Progress, Recovery};
 
-impl Log {
+impl LocalLog {
     /// Queries the database; on failure, replaces it and retries.
     pub(super) fn ask<T>(&self, question: impl Fn() -> Result<T, DatabaseError>) -> Result<T, Error> {
         for attempt in 0..MAX_ATTEMPTS {
@@ -43,7 +43,7 @@ impl Log {
 
     /// Rebuilds the database for these reasons, and repairs the journal.
     pub(super) fn repair(&self, causes: Vec<String>, progress: Option<&Progress>) -> Result<Option<Recovery>, Error> {
-        self.view.settle(None);
+        self.view.wait_until_applied(None);
         self.replace_database(None, causes, progress)
     }
 

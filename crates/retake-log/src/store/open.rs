@@ -23,7 +23,7 @@ pub(super) fn open(lock: &Lock, options: &Options) -> Result<Parts, Error> {
     let workspace = identity(options, &layout)?;
     let texts = ContentDir::new(options.disk.clone(), layout.texts());
     let id = FileId::of(&lock.file).map_err(|source| Error::Io {
-        action: "look at the lock of the workspace".into(),
+        action: "examine the lock of the workspace".into(),
         path: layout.lock(),
         source,
     })?;
@@ -75,7 +75,7 @@ fn begin_if_new(context: &RecoveryContext<'_>) -> Result<(), Error> {
             && context.disk.kind(&layout.database())? == FileKind::Absent
             && quarantine::unfinished(context.disk, layout)?.is_empty())
     };
-    if looked().map_err(context.error("look at the workspace", layout.dir().to_owned()))? {
+    if looked().map_err(context.error("examine the workspace", layout.dir().to_owned()))? {
         context.check_in_place()?;
         let header = SegmentHeader::first(context.workspace);
         Journal::create_segment(context.disk, layout, header)
@@ -102,7 +102,7 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         return Err(Error::NewerFormat { found: header.format, known: SEALED, path });
     }
     causes.extend(outline.causes.iter().cloned());
-    let quarantine_error = || context.error("look at what was set aside", layout.quarantine());
+    let quarantine_error = || context.error("examine the quarantine", layout.quarantine());
     if quarantine::interrupted(context.disk, layout).map_err(quarantine_error())? {
         causes.push("a recovery was interrupted".to_owned());
     }
@@ -130,12 +130,12 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         Ok(database) if database.is_older_layout().unwrap_or(false) => causes.push(UPGRADE.to_owned()),
         Ok(database) => match catch_up(context, &outline, checkpoint, &tail, &database) {
             Ok(caught_up) => {
-                quarantine::settle(context.disk, layout)
+                quarantine::publish_pending(context.disk, layout)
                     .map_err(context.error("name the report of a recovery", layout.quarantine()))?;
                 // Files that were missing at the last open may be back, in the same place and with nothing to repair.
                 quarantine::returned(context.disk, layout, &database, caught_up.totals.events)
                     .and_then(|returned| quarantine::withdraw(context.disk, returned))
-                    .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
+                    .map_err(context.error("withdraw losses that were recovered", layout.quarantine()))?;
                 return healthy(context, checkpoint, database, caught_up);
             }
             Err(CatchUpError::Damage(cause)) => causes.push(cause),

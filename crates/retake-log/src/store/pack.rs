@@ -20,7 +20,7 @@ use memchr::memmem;
 
 use crate::model::SessionId;
 
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys::{self, le_u16, le_u32};
 use super::payload;
 use super::record::{self, Record};
@@ -51,14 +51,14 @@ pub(super) struct PackEntry<'a> {
     /// The bytes of the record.
     pub(super) record: &'a [u8],
     /// The position of its copy in the journal.
-    pub(super) position: Position,
+    pub(super) position: JournalPosition,
 }
 
 impl<'a> PackEntry<'a> {
     /// Parses a record that is followed by the position of its copy in the journal.
     pub(super) fn from_value(value: &'a [u8]) -> Option<PackEntry<'a>> {
         let record = Record::read_unchecked(value)?;
-        let position = Position::from_bytes(value.get(record.bytes.len()..)?)?;
+        let position = JournalPosition::from_bytes(value.get(record.bytes.len()..)?)?;
         Some(PackEntry { record: record.bytes, position })
     }
 
@@ -202,7 +202,7 @@ impl Pack {
     }
 
     /// Returns the records in order, each with the position of its copy in the journal.
-    pub(super) fn records(&self) -> impl Iterator<Item = (Record<'_>, Position)> {
+    pub(super) fn records(&self) -> impl Iterator<Item = (Record<'_>, JournalPosition)> {
         records_in(&self.body)
     }
 
@@ -218,11 +218,11 @@ impl Pack {
 }
 
 /// Returns the records of a decompressed body.
-pub(super) fn records_in(body: &[u8]) -> impl Iterator<Item = (Record<'_>, Position)> {
+pub(super) fn records_in(body: &[u8]) -> impl Iterator<Item = (Record<'_>, JournalPosition)> {
     let mut rest = body;
     std::iter::from_fn(move || {
         let record = Record::read_unchecked(rest)?;
-        let position = Position::from_bytes(rest.get(record.bytes.len()..)?)?;
+        let position = JournalPosition::from_bytes(rest.get(record.bytes.len()..)?)?;
         rest = rest.get(record.bytes.len() + POSITION..)?;
         Some((record, position))
     })
@@ -346,7 +346,7 @@ mod tests {
         let actor = Actor { client: "test".to_owned(), user: "me".to_owned() };
         let at = Timestamp::from_millis(1).unwrap();
         let mut value = record::encode((id(), seq, Hash::NONE), at, &actor, &format!("key {seq}"), body).bytes;
-        value.extend_from_slice(&Position { segment: 1, offset: u64::from(seq) * 1000 }.to_bytes());
+        value.extend_from_slice(&JournalPosition { segment: 1, offset: u64::from(seq) * 1000 }.to_bytes());
         value
     }
 
@@ -385,7 +385,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn records_come_back_as_they_were(
+        fn records_round_trip(
             lengths in prop::collection::vec(0usize..4000, 1..60),
             cuts in prop::collection::vec(1usize..9, 1..60),
             late in prop::collection::vec(0usize..60, 0..5),
@@ -414,7 +414,7 @@ mod tests {
         }
 
         #[test]
-        fn damaged_values_are_refused_or_read_as_they_were(at in 0usize..4000, flip in 1u8..) {
+        fn damaged_values_are_refused_or_read_unchanged(at in 0usize..4000, flip in 1u8..) {
             let batch: Vec<_> = (0..20).map(|seq| archived(seq, "the same words every time")).collect();
             let mut packs = BTreeMap::new();
             merge_batch(&mut packs, &batch);
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_tell_which_iterations_a_pack_concerns() {
+    fn headers_list_the_iterations_of_a_pack() {
         let entries = [archived(0, "x"), annotated(1, 7), annotated(2, 3), annotated(3, 7)];
         let mut packs = BTreeMap::new();
         merge_batch(&mut packs, &entries);

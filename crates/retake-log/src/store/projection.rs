@@ -6,7 +6,7 @@
 use crate::model::{Event, EventBody, Hash, Head, IterationId, SessionId};
 
 use super::Totals;
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys;
 
 /// The use of an idempotency key.
@@ -36,14 +36,14 @@ pub(super) struct Projection {
 
 /// A commit in the form in which the database applies it.
 #[derive(Debug)]
-pub(super) struct Change {
+pub(super) struct CommitChange {
     /// The journal position after it.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     pub(super) projection: Projection,
     /// Its records, each with its sequence number and its position in the journal.
-    pub(super) records: Vec<(u32, Position, Vec<u8>)>,
+    pub(super) records: Vec<(u32, JournalPosition, Vec<u8>)>,
     /// The long texts it added to the journal.
-    pub(super) texts: Vec<(Hash, Position)>,
+    pub(super) texts: Vec<(Hash, JournalPosition)>,
     /// The totals after it.
     pub(super) totals: Totals,
     /// Whether its keys are known to be new, so that they need not be merged with existing ones.
@@ -93,10 +93,10 @@ impl KeyHit {
     }
 }
 
-impl Change {
-    pub(super) fn new(projection: Projection) -> Change {
-        Change {
-            end: Position::default(),
+impl CommitChange {
+    pub(super) fn new(projection: Projection) -> CommitChange {
+        CommitChange {
+            end: JournalPosition::default(),
             projection,
             records: Vec::new(),
             texts: Vec::new(),

@@ -3,7 +3,7 @@
 //!
 //! The directory is created before a recovery changes anything, and the report gets its name last: a directory without
 //! one belongs to a recovery that died, and is resumed. Until then, the report is called `report.pending`: it is
-//! written before the new database is put in place, so that every loss is reported. A loss whose events came back is
+//! written before the new database is put in place, so that every loss is reported. A loss whose events were recovered is
 //! withdrawn from its report.
 
 use std::io;
@@ -98,7 +98,7 @@ pub(super) fn write_pending(disk: &Disk, place: &Path, recovery: &Recovery, expe
 }
 
 /// Renames the pending reports, whose databases are in place.
-pub(super) fn settle(disk: &Disk, layout: &Layout) -> io::Result<()> {
+pub(super) fn publish_pending(disk: &Disk, layout: &Layout) -> io::Result<()> {
     for place in unfinished(disk, layout)? {
         if disk.exists(&place.join(PENDING))? {
             disk.rename(&place.join(PENDING), &place.join(REPORT))?;
@@ -107,7 +107,7 @@ pub(super) fn settle(disk: &Disk, layout: &Layout) -> io::Result<()> {
     Ok(())
 }
 
-/// A report to be changed because some of its losses came back.
+/// A report to be changed because some of its losses were recovered.
 pub(super) struct Withdrawal {
     path: PathBuf,
     report: ReportFile,
@@ -150,9 +150,9 @@ pub(super) fn returned(disk: &Disk, layout: &Layout, database: &Database, events
         if came_back > 0 || recovery.losses.is_empty() {
             let still = recovery.lost_events;
             recovery.message += &match (came_back, still) {
-                (1, 0) => " Since then 1 event came back; nothing is lost any more.".to_owned(),
-                (back, 0) => format!(" Since then {back} events came back; nothing is lost any more."),
-                (back, still) => format!(" Since then {back} of them came back; {still} are still lost."),
+                (1, 0) => " Since then, 1 event was recovered; nothing is lost any more.".to_owned(),
+                (back, 0) => format!(" Since then, {back} events were recovered; nothing is lost any more."),
+                (back, still) => format!(" Since then, {back} of them were recovered; {still} are still lost."),
             };
             withdrawals.push(Withdrawal { path, report });
         }

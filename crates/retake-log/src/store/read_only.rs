@@ -138,7 +138,7 @@ impl Log for ReadOnlyStore {
     }
 
     fn follow(&self, follower: Follower) {
-        self.store.tell(follower);
+        self.store.add_follower(follower);
     }
 
     fn point(&self) -> Result<JournalCursor, Error> {

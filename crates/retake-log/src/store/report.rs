@@ -35,7 +35,7 @@ pub(super) fn message(
     };
     for loss in losses.iter().take(MAX_LISTED) {
         let Some(session) = loss.session else {
-            message += " Of some of them only the number is known.";
+            message += " For some of them, only the number is known.";
             continue;
         };
         let list = |numbers: &[u32]| numbers.iter().take(MAX_LISTED).map(u32::to_string).collect::<Vec<_>>().join(", ");

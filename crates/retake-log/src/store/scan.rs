@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_lie_are_survived() {
+    fn false_lengths_are_rejected() {
         for length in [0, 1, 1000, u32::MAX / 2, u32::MAX] {
             let mut bytes = frames(2);
             bytes[8..12].copy_from_slice(&length.to_le_bytes());

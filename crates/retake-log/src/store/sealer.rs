@@ -11,11 +11,11 @@ use std::sync::mpsc::Receiver;
 use crate::disk::FileId;
 
 use super::journal::{SEALED, SEGMENT_HEADER, SegmentHeader};
-use super::log::Log;
+use super::log::LocalLog;
 use super::scan::{ScanItem, walk};
 use super::sealed;
 
-impl Log {
+impl LocalLog {
     /// Seals what can be sealed after each checkpoint, until the sender is dropped. Runs on its own thread.
     pub(super) fn seal_until_stopped(&self, checkpoints: &Receiver<()>) {
         while checkpoints.recv().is_ok() {

@@ -39,7 +39,7 @@ pub(super) fn repair(
     aside: &Path,
 ) -> Result<Vec<u32>, Error> {
     let mut repaired = Vec::new();
-    for Repair { segment, first, until, end } in repairs(segments, highest_frame) {
+    for SegmentRepair { segment, first, until, end } in repairs(segments, highest_frame) {
         let path = context.layout.segment(segment.number);
         let error = || context.error("repair a segment of the journal", path.clone());
         let old = if segment.there { context.files.read(segment.number, 0).map_err(error())? } else { None };
@@ -61,14 +61,14 @@ pub(super) fn repair(
 
 /// A segment to be repaired: it starts with frame `first`, the next one with `until`, and the next one states that this
 /// one reached to `end`.
-struct Repair<'a> {
+struct SegmentRepair<'a> {
     segment: &'a SegmentState,
     first: u64,
     until: u64,
     end: u64,
 }
 
-fn repairs(segments: &[SegmentState], highest_frame: u64) -> Vec<Repair<'_>> {
+fn repairs(segments: &[SegmentState], highest_frame: u64) -> Vec<SegmentRepair<'_>> {
     let mut repairs = Vec::new();
     let mut first = 1;
     for (at, segment) in segments.iter().enumerate() {
@@ -81,7 +81,7 @@ fn repairs(segments: &[SegmentState], highest_frame: u64) -> Vec<Repair<'_>> {
         let unknown = (segment.last_frame().max(first - 1) + 1, 0);
         let (until, end) = if follower.is_some() { next.unwrap_or(unknown) } else { (highest_frame + 1, 0) };
         if !segment.is_sound(first) || segment.last_frame().max(first - 1) + 1 < until {
-            repairs.push(Repair { segment, first, until, end });
+            repairs.push(SegmentRepair { segment, first, until, end });
         }
         first = until.max(segment.last_frame() + 1);
     }

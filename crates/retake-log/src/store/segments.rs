@@ -11,7 +11,7 @@ use memchr::memmem;
 use crate::disk::{Disk, FileKind, ReadFile};
 use crate::model::Hash;
 
-use super::journal::{MAX_SEGMENT_BYTES, Position, SEALED, SEGMENT_HEADER, SegmentHeader, TEXT_HEADER};
+use super::journal::{JournalPosition, MAX_SEGMENT_BYTES, SEALED, SEGMENT_HEADER, SegmentHeader, TEXT_HEADER};
 use super::keys::le_u32;
 use super::layout::{Layout, segment_name, segment_number};
 use super::payload::MAX_PAYLOAD;
@@ -204,7 +204,7 @@ impl JournalFiles {
     }
 
     /// Reads the record at a position without verifying it; `None` if there is none.
-    pub(super) fn record_at(&self, position: Position) -> io::Result<Option<Vec<u8>>> {
+    pub(super) fn record_at(&self, position: JournalPosition) -> io::Result<Option<Vec<u8>>> {
         let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, record::HEADER)?;
         let Some(payload) = le_u32(&header, 12).filter(|length| u64::from(*length) <= MAX_PAYLOAD) else {
@@ -215,7 +215,7 @@ impl JournalFiles {
     }
 
     /// Reads the long text at a position; `None` if it does not have this hash.
-    pub(super) fn text_at(&self, position: Position, hash: Hash) -> io::Result<Option<String>> {
+    pub(super) fn text_at(&self, position: JournalPosition, hash: Hash) -> io::Result<Option<String>> {
         let Some(file) = self.open(position.segment)? else { return Ok(None) };
         let header = file.read_at(position.offset, TEXT_HEADER)?;
         let Some(length) = le_u32(&header, 4).filter(|length| u64::from(*length) <= MAX_SEGMENT_BYTES) else {

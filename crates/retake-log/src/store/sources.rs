@@ -49,7 +49,7 @@ impl Rebuild<'_> {
             }
         }
         let quarantined = quarantine::directories(self.context.disk, self.context.layout);
-        let look = self.context.error("look at what was set aside", self.context.layout.quarantine());
+        let look = self.context.error("examine the quarantine", self.context.layout.quarantine());
         for place in quarantined.map_err(look)? {
             self.read_quarantined(&place)?;
         }
@@ -57,11 +57,8 @@ impl Rebuild<'_> {
     }
 
     fn read_quarantined(&mut self, place: &Path) -> Result<(), Error> {
-        let names = self
-            .context
-            .disk
-            .list(place)
-            .map_err(self.context.error("look at what was set aside", place.to_owned()))?;
+        let names =
+            self.context.disk.list(place).map_err(self.context.error("examine the quarantine", place.to_owned()))?;
         for name in names.iter().filter(|name| !name.starts_with(quarantine::FOREIGN)) {
             let path = place.join(name);
             match self.kind(&path)? {
@@ -126,7 +123,7 @@ impl Rebuild<'_> {
             return Ok(Ownership::Foreign);
         }
         for (at, file) in files.iter().enumerate() {
-            self.context.tell("searching the old database", at as u64, files.len() as u64);
+            self.context.report("searching the old database", at as u64, files.len() as u64);
             self.search_file(file, rank)?;
         }
         Ok(Ownership::Own)
@@ -249,7 +246,7 @@ impl Rebuild<'_> {
     }
 
     fn kind(&self, path: &Path) -> Result<FileKind, Error> {
-        self.context.disk.kind(path).map_err(self.context.error("look at an old copy", path.to_owned()))
+        self.context.disk.kind(path).map_err(self.context.error("examine an old copy", path.to_owned()))
     }
 }
 

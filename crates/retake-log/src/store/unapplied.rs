@@ -6,7 +6,7 @@ use std::hash::Hash as MapKey;
 
 use crate::model::{Hash, Head, SessionId};
 
-use super::projection::{Change, KeyHit};
+use super::projection::{CommitChange, KeyHit};
 
 /// The newest state of each session, key, day and text, with the ticket of the commit that set it.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub(super) struct Unapplied {
 
 impl Unapplied {
     /// Adds a commit.
-    pub(super) fn add(&mut self, ticket: u64, change: &Change) {
+    pub(super) fn add(&mut self, ticket: u64, change: &CommitChange) {
         let head = change.head();
         self.heads.insert(head.id, (ticket, head.clone()));
         for (key, hit) in &change.projection.keys {
@@ -37,7 +37,7 @@ impl Unapplied {
     }
 
     /// Removes what one commit set, unless a later ticket set it again.
-    pub(super) fn forget_change(&mut self, ticket: u64, change: &Change) {
+    pub(super) fn forget_change(&mut self, ticket: u64, change: &CommitChange) {
         forget_one(&mut self.heads, ticket, &change.session());
         change.projection.keys.iter().for_each(|(key, _)| forget_one(&mut self.keys, ticket, key));
         // Days stay: they are few, and the next session of today needs today's number again.

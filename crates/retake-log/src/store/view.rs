@@ -16,9 +16,9 @@ use crate::model::{Hash, Head, SessionId};
 
 use super::Totals;
 use super::database::{Database, DatabaseError};
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::keys;
-use super::projection::{Change, KeyHit};
+use super::projection::{CommitChange, KeyHit};
 use super::recent::RecentSessions;
 use super::unapplied::Unapplied;
 
@@ -28,7 +28,7 @@ const MAX_APPLIED: usize = 256;
 /// small.
 const WORTH_APPLYING: usize = 128;
 /// How long fewer events wait for more, unless a reader waits for them.
-const GATHER: Duration = Duration::from_millis(50);
+const BATCH_DELAY: Duration = Duration::from_millis(50);
 /// The maximum number of events by which the database may lag before appends wait for it.
 const MAX_LAG: usize = 8192;
 
@@ -53,7 +53,7 @@ pub(super) struct View {
 pub(super) struct Ahead {
     pub(super) unapplied: Unapplied,
     /// Commits that the database lacks, in order, with their tickets.
-    pub(super) pending: VecDeque<(u64, Arc<Change>)>,
+    pub(super) pending: VecDeque<(u64, Arc<CommitChange>)>,
     pending_events: usize,
     applied_ticket: u64,
     acknowledged_ticket: u64,
@@ -80,7 +80,7 @@ pub(super) struct AcknowledgedProgress {
     /// The last acknowledged frame.
     pub(super) frame: u64,
     /// The journal position after it.
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
     /// The day and number of the newest session.
     pub(super) newest: (u32, u32),
 }
@@ -236,7 +236,12 @@ impl View {
     }
 
     /// Adds acknowledged commits.
-    pub(super) fn push(&self, changes: impl IntoIterator<Item = (u64, Change)>, frame: u64, end: Position) {
+    pub(super) fn push(
+        &self,
+        changes: impl IntoIterator<Item = (u64, CommitChange)>,
+        frame: u64,
+        end: JournalPosition,
+    ) {
         let mut ahead = self.ahead();
         let before = ahead.pending_events;
         for (ticket, mut change) in changes {
@@ -262,7 +267,7 @@ impl View {
     }
 
     /// Waits until every acknowledged event of this session (or of all sessions) is in the database.
-    pub(super) fn settle(&self, session: Option<SessionId>) {
+    pub(super) fn wait_until_applied(&self, session: Option<SessionId>) {
         let mut ahead = self.ahead();
         let until = match session {
             Some(id) => ahead.unapplied.heads.get(&id).map_or(0, |(ticket, _)| *ticket),
@@ -312,7 +317,7 @@ impl View {
             if due.is_some_and(|due| due <= now) {
                 return Work::Checkpoint;
             }
-            let gathered = has_pending.then(|| *gathering_since.get_or_insert(now) + GATHER);
+            let gathered = has_pending.then(|| *gathering_since.get_or_insert(now) + BATCH_DELAY);
             let is_worth_it = ahead.pending_events >= WORTH_APPLYING || ahead.wanted > ahead.applied_ticket;
             if has_pending && (is_worth_it || ahead.is_stopping || gathered.is_some_and(|until| until <= now)) {
                 return Work::Apply;
@@ -398,7 +403,7 @@ impl View {
 
     /// Closes and reopens sled, which makes it write a snapshot, and compares the result with what was closed. Returns
     /// the position that the snapshot covers.
-    pub(super) fn reopen(&self) -> Result<Position, DatabaseError> {
+    pub(super) fn reopen(&self) -> Result<JournalPosition, DatabaseError> {
         let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let old = database.as_ref().ok_or(DatabaseError::Closed)?;
         old.sync()?;

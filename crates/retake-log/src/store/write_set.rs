@@ -9,10 +9,10 @@ use crate::model::{Hash, Head, SessionId};
 
 use super::database::{encode_head, encode_totals, recency_of};
 use super::events::event_value;
-use super::journal::Position;
+use super::journal::JournalPosition;
 use super::key_index::Key;
 use super::keys;
-use super::projection::{Change, KeyHit};
+use super::projection::{CommitChange, KeyHit};
 
 /// The combined writes of some commits, as keys and values.
 pub(super) struct WriteSet {
@@ -24,7 +24,7 @@ pub(super) struct WriteSet {
     pub(super) texts: Vec<(Hash, IVec)>,
     pub(super) totals: IVec,
     pub(super) position: IVec,
-    pub(super) end: Position,
+    pub(super) end: JournalPosition,
 }
 
 /// The writes for one session.
@@ -36,7 +36,7 @@ pub(super) struct SessionWrite {
 
 impl WriteSet {
     /// Combines consecutive commits; `None` if there are none.
-    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a Change>) -> Option<WriteSet> {
+    pub(super) fn of<'a>(changes: impl IntoIterator<Item = &'a CommitChange>) -> Option<WriteSet> {
         let (mut events, mut children, mut texts) = (Vec::new(), Vec::new(), Vec::new());
         let (mut days, mut keys) = (BTreeMap::new(), BTreeMap::new());
         let mut touched: BTreeMap<SessionId, (Option<[u8; 17]>, &Head)> = BTreeMap::new();

@@ -11,7 +11,7 @@ use std::ops::Range;
 use similar::{Algorithm, DiffOp};
 
 /// The maximum number of comparisons for all gaps together.
-const MOST_STEPS: usize = 1 << 21;
+const MAX_STEPS: usize = 1 << 21;
 
 /// Returns pairs of equal items, ascending on both sides.
 pub(super) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
@@ -23,7 +23,7 @@ pub(super) fn align<T: Eq + Hash>(old: &[T], new: &[T]) -> Vec<(usize, usize)> {
     };
     let old: Vec<u32> = old.iter().map(&mut number).collect();
     let new: Vec<u32> = new.iter().map(&mut number).collect();
-    let mut aligner = Aligner { old: &old, new: &new, steps_left: MOST_STEPS, pairs: Vec::new() };
+    let mut aligner = Aligner { old: &old, new: &new, steps_left: MAX_STEPS, pairs: Vec::new() };
     aligner.stretch(0..old.len(), 0..new.len(), true);
     aligner.pairs
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_for_all_pairs_still_finds_what_is_unique() {
+    fn beyond_the_limit_unique_rows_are_still_aligned() {
         let old: Vec<u32> = (0..20_000).collect();
         // Every tenth is new, and the ends differ, so that nothing is trimmed.
         let new: Vec<u32> = (0..20_000).map(|n| if n % 10 == 0 { n + 100_000 } else { n }).chain([7_000_000]).collect();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_takes_long() {
+    fn alignment_time_is_bounded() {
         let n = 128 * 1024;
         let old: Vec<u32> = (0..n).map(|at| at % 7).collect();
         let new: Vec<u32> = (0..n).map(|at| at / 3 % 5).collect();

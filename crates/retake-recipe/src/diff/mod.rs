@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_graph_adds_only_what_the_recipe_does_not_say() {
+    fn a_graph_adds_only_what_the_recipe_lacks() {
         let made = |prompt: &str, seed: u64, denoise: f64, source: &str, name: &str| {
             recipe(
                 &json!({ "prompt": prompt, "seed": seed, "denoise": denoise, "model": "sdxl", "parameters": { "prompt": {
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_not_removed() {
+    fn an_omitted_field_is_not_a_removal() {
         let old = recipe(&json!({ "prompt": "a cat", "negativePrompt": "blurry", "model": "sdxl", "seed": 1,
             "loras": [{ "name": "fur", "weight": 1 }], "parameters": { "clipSkip": 2 } }));
         let line = |new: Value| {

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn nodes_come_and_go() {
+    fn nodes_are_added_and_removed() {
         let mut new = graph();
         new["3"]["inputs"]["positive"] = json!(["9", 0]);
         new["9"] = json!({ "class_type": "LoraLoader", "inputs": { "lora_name": "x" } });

@@ -96,7 +96,7 @@ const LONG_CLAUSE_WORDS: usize = 8;
 /// The number of words from which a tag that was replaced by a similar one is shown by its words.
 const REWORDED_WORDS: usize = 5;
 /// The maximum number of combinations in a gap that is searched for reworded tags.
-const MOST_PAIRS: usize = 4096;
+const MAX_PAIRS: usize = 4096;
 
 fn is_prose(tags: &[Tag]) -> bool {
     let plain = tags.iter().all(|tag| tag.weight == 1.0);
@@ -163,7 +163,7 @@ impl Changes<'_> {
     /// Returns the tags of a gap that replaced similar ones, as positions in the new and in the old prompt.
     fn reworded(&self, old: Range<usize>, new: Range<usize>) -> HashMap<usize, usize> {
         let mut found = HashMap::new();
-        if old.len().saturating_mul(new.len()) > MOST_PAIRS {
+        if old.len().saturating_mul(new.len()) > MAX_PAIRS {
             return found;
         }
         for from in old.filter(|at| !self.moves.to.contains_key(at)) {
@@ -237,7 +237,7 @@ impl Moves {
 fn is_reworded(old: &str, new: &str) -> bool {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
     let all = old.len() + new.len();
-    if old.len().max(new.len()) < REWORDED_WORDS || old.len().saturating_mul(new.len()) > MOST_PAIRS {
+    if old.len().max(new.len()) < REWORDED_WORDS || old.len().saturating_mul(new.len()) > MAX_PAIRS {
         return false;
     }
     align(&old, &new).len() * 4 >= all
@@ -370,7 +370,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_it_says_makes_the_one_from_the_other(old in prompt(), new in prompt()) {
+        fn applying_the_diff_yields_the_new_text(old in prompt(), new in prompt()) {
             prop_assert_eq!(PromptDiff::between(&old, &old), None);
             match PromptDiff::between(&old, &new) {
                 Some(diff) if diff.by == Unit::Tags => prop_assert_eq!(applied(&tags(&old), &diff), tags(&new)),
@@ -380,7 +380,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_is_too_strange(old in "\\PC{0,60}", new in "[(){}\\[\\]<>:,|\\\\0-9a.B A\n]{0,60}") {
+        fn any_text_can_be_compared(old in "\\PC{0,60}", new in "[(){}\\[\\]<>:,|\\\\0-9a.B A\n]{0,60}") {
             if let Some(diff) = PromptDiff::between(&old, &new) {
                 prop_assert!(summary::prompt(&diff).len() < 4000);
                 let json = serde_json::to_string(&diff).unwrap();

@@ -15,11 +15,11 @@ use super::words::{self, Side};
 use super::{RecipeDiff, label};
 
 /// The maximum number of characters in one part of a line.
-const MOST_CHARS: usize = 60;
+const MAX_CHARS: usize = 60;
 /// The maximum number of parts about one kind of change; the others are counted.
-const MOST_PARTS: usize = 10;
+const MAX_PARTS: usize = 10;
 /// The maximum number of moves listed; more of them are usually a single reordering, and only counted.
-const MOST_MOVED: usize = 3;
+const MAX_MOVED: usize = 3;
 /// The separator between parts.
 const GAP: &str = "  ";
 
@@ -72,12 +72,12 @@ fn prompt_parts(diff: &PromptDiff) -> Vec<String> {
     }
     let moves = |change: &&PromptChange| change.kind == PromptChangeKind::Moved && change.new_weight.is_none();
     let moved = diff.changes.iter().filter(moves).count();
-    let shown = diff.changes.iter().filter(|change| moved <= MOST_MOVED || !moves(change));
+    let shown = diff.changes.iter().filter(|change| moved <= MAX_MOVED || !moves(change));
     let mut parts = few(shown.flat_map(|change| match change.kind {
         PromptChangeKind::Reworded => reworded_parts(change),
         _ => vec![prompt_part(change)],
     }));
-    if moved > MOST_MOVED {
+    if moved > MAX_MOVED {
         parts.push(format!("↕{moved} moved"));
     }
     parts
@@ -86,7 +86,7 @@ fn prompt_parts(diff: &PromptDiff) -> Vec<String> {
 /// Returns the first parts, and the number of others.
 fn few(parts: impl IntoIterator<Item = String>) -> Vec<String> {
     let mut parts = parts.into_iter();
-    let mut few: Vec<String> = parts.by_ref().take(MOST_PARTS).collect();
+    let mut few: Vec<String> = parts.by_ref().take(MAX_PARTS).collect();
     match parts.count() {
         0 => {}
         more => few.push(format!("and {more} more")),
@@ -201,12 +201,12 @@ fn short(text: &str) -> String {
             line.push(' ');
         }
         line.push_str(word);
-        if line.len() > 4 * MOST_CHARS {
+        if line.len() > 4 * MAX_CHARS {
             break;
         }
     }
-    if line.chars().count() > MOST_CHARS {
-        line = line.chars().take(MOST_CHARS - 1).collect();
+    if line.chars().count() > MAX_CHARS {
+        line = line.chars().take(MAX_CHARS - 1).collect();
         line.push('…');
     }
     line

@@ -26,7 +26,7 @@ pub struct Tag {
 
 /// Returns the tags of a prompt, in order.
 pub fn tags(prompt: &str) -> Vec<Tag> {
-    let mut reader = Reader {
+    let mut reader = TagReader {
         text: prompt,
         bytes: prompt.as_bytes(),
         brackets: brackets(prompt.as_bytes()),
@@ -64,7 +64,7 @@ struct Frame {
     colons: bool,
 }
 
-struct Reader<'a> {
+struct TagReader<'a> {
     text: &'a str,
     bytes: &'a [u8],
     brackets: HashMap<usize, Bracket>,
@@ -80,11 +80,11 @@ struct Reader<'a> {
 const ROUND: f64 = 1.1;
 const CURLY: f64 = 1.05;
 /// The maximum weight: larger ones have no further effect, and a thousand brackets would overflow to infinity.
-const MOST_WEIGHT: f64 = 1e6;
+const MAX_WEIGHT: f64 = 1e6;
 /// The maximum number of characters of a weight.
-const MOST_DIGITS: usize = 16;
+const MAX_DIGITS: usize = 16;
 
-impl Reader<'_> {
+impl TagReader<'_> {
     /// Parses the input at `at`, and returns the offset at which parsing continues.
     fn step(&mut self, at: usize) -> usize {
         if let Some(frame) = self.frames.last()
@@ -158,7 +158,7 @@ impl Reader<'_> {
             (b'[', _) => (1.0 / ROUND, bracket.close),
             (_, _) => (CURLY, bracket.close),
         };
-        let weight = (self.weight() * weight).clamp(-MOST_WEIGHT, MOST_WEIGHT);
+        let weight = (self.weight() * weight).clamp(-MAX_WEIGHT, MAX_WEIGHT);
         self.frames.push(Frame { end, resume: after, weight, colons: false });
         at + 1
     }
@@ -224,7 +224,7 @@ impl Reader<'_> {
     /// Returns the weight in `1.2::a::`, and the offset of its content.
     fn colons_weight(&self, at: usize) -> Option<(f64, usize)> {
         let rest = self.bytes.get(at..)?;
-        let digits = rest.iter().take(MOST_DIGITS).take_while(|byte| is_numeric(byte)).count();
+        let digits = rest.iter().take(MAX_DIGITS).take_while(|byte| is_numeric(byte)).count();
         let colons = at + digits;
         if self.byte(colons) != Some(b':') || self.byte(colons + 1) != Some(b':') {
             return None;
@@ -236,7 +236,7 @@ impl Reader<'_> {
     fn weight_before(&self, open: usize, close: usize) -> Option<(f64, usize)> {
         let inside = self.bytes.get(open + 1..close)?;
         let written =
-            inside.iter().rev().take(MOST_DIGITS).take_while(|byte| is_numeric(byte) || **byte == b' ').count();
+            inside.iter().rev().take(MAX_DIGITS).take_while(|byte| is_numeric(byte) || **byte == b' ').count();
         let colon = close.checked_sub(written + 1).filter(|colon| *colon > open)?;
         if self.byte(colon) != Some(b':') {
             return None;
@@ -248,16 +248,16 @@ impl Reader<'_> {
 /// Returns the matched brackets, by the offset at which they open.
 fn brackets(bytes: &[u8]) -> HashMap<usize, Bracket> {
     const CLOSING: &[u8; 4] = b")]}>";
-    struct Open {
+    struct OpenBracket {
         kind: usize,
         at: usize,
         alternatives: bool,
     }
     let mut found = HashMap::new();
-    let mut open: Vec<Open> = Vec::new();
+    let mut open: Vec<OpenBracket> = Vec::new();
     let mut waiting = [0_usize; 4];
-    let push = |open: &mut Vec<Open>, waiting: &mut [usize; 4], kind: usize, at: usize| {
-        open.push(Open { kind, at, alternatives: false });
+    let push = |open: &mut Vec<OpenBracket>, waiting: &mut [usize; 4], kind: usize, at: usize| {
+        open.push(OpenBracket { kind, at, alternatives: false });
         if let Some(count) = waiting.get_mut(kind) {
             *count += 1;
         }
@@ -322,7 +322,7 @@ fn is_numeric(byte: &u8) -> bool {
 }
 
 fn number(text: &str) -> Option<f64> {
-    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number.clamp(-MOST_WEIGHT, MOST_WEIGHT))
+    text.parse().ok().filter(|number: &f64| number.is_finite()).map(|number| number.clamp(-MAX_WEIGHT, MAX_WEIGHT))
 }
 
 fn rounded(weight: f64) -> f64 {

@@ -183,7 +183,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_it_says_makes_the_one_from_the_other(old in "[a-c é猫,.'\n]{0,40}", new in "[a-c é猫,.'\n]{0,40}") {
+        fn applying_the_diff_yields_the_new_text(old in "[a-c é猫,.'\n]{0,40}", new in "[a-c é猫,.'\n]{0,40}") {
             let found = runs(&old, &new);
             let (mut at_old, mut at_new) = (0, 0);
             for run in &found {

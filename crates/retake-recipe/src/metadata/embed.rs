@@ -4,7 +4,7 @@
 //! no keywords: the first text becomes UserComment, the second ImageUniqueID. Existing EXIF is kept: its directories
 //! are rewritten after it with the new entries, so that no offset in it changes.
 
-use super::container::Format;
+use super::container::{ByteOrder, Format, u16_at, u32_at};
 
 /// The maximum size of a JPEG segment.
 const MAX_SEGMENT: usize = 65_533;
@@ -139,46 +139,20 @@ fn webp(picture: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     Some([b"RIFF".as_slice(), &u32::try_from(body.len()).ok()?.to_le_bytes(), &body].concat())
 }
 
-/// The byte order of a number.
-#[derive(Clone, Copy)]
-struct Order {
-    little: bool,
-}
-
-impl Order {
-    fn two(self, number: u16) -> [u8; 2] {
-        if self.little { number.to_le_bytes() } else { number.to_be_bytes() }
-    }
-
-    fn four(self, number: u32) -> [u8; 4] {
-        if self.little { number.to_le_bytes() } else { number.to_be_bytes() }
-    }
-
-    fn read_two(self, bytes: &[u8], at: usize) -> Option<u16> {
-        let pair = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(if self.little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
-    }
-
-    fn read_four(self, bytes: &[u8], at: usize) -> Option<u32> {
-        let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if self.little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
-    }
-}
-
 /// An entry of a directory in its raw form.
 type Entry = (u16, [u8; 12]);
 
 /// Returns the block with the texts added, or a new one.
 fn tiff(old: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     let mut tiff = if old.is_empty() { b"MM\0\x2a\0\0\0\0".to_vec() } else { old.to_vec() };
-    let order = Order { little: tiff.starts_with(b"II") };
-    let first = order.read_four(&tiff, 4)?;
+    let order = if tiff.starts_with(b"II") { ByteOrder::Little } else { ByteOrder::Big };
+    let first = u32_at(&tiff, 4, order)?;
     let mut main = if first == 0 { Vec::new() } else { directory(&tiff, first, order)? };
-    let below = main.iter().find(|(tag, _)| *tag == EXIF_DIRECTORY).and_then(|(_, entry)| order.read_four(entry, 8));
+    let below = main.iter().find(|(tag, _)| *tag == EXIF_DIRECTORY).and_then(|(_, entry)| u32_at(entry, 8, order));
     let mut exif = below.map_or(Some(Vec::new()), |below| directory(&tiff, below, order))?;
     for ((_, text), tag) in texts.iter().zip([USER_COMMENT, IMAGE_UNIQUE_ID]) {
         let (kind, value) = if tag == USER_COMMENT {
-            let units = text.encode_utf16().flat_map(|unit| order.two(unit));
+            let units = text.encode_utf16().flat_map(|unit| order.u16_bytes(unit));
             (7, b"UNICODE\0".iter().copied().chain(units).collect::<Vec<u8>>())
         } else {
             (2, [text.as_bytes(), b"\0"].concat())
@@ -189,33 +163,40 @@ fn tiff(old: &[u8], texts: &[(&str, &str)]) -> Option<Vec<u8>> {
     }
     let exif = append(&mut tiff, exif, order)?;
     let mut pointer = [0; 12];
-    write_entry(&mut pointer, order, EXIF_DIRECTORY, 4, 1, order.four(exif));
+    write_entry(&mut pointer, order, EXIF_DIRECTORY, 4, 1, order.u32_bytes(exif));
     main.retain(|(tag, _)| *tag != EXIF_DIRECTORY);
     main.push((EXIF_DIRECTORY, pointer));
     let main = append(&mut tiff, main, order)?;
-    tiff.get_mut(4..8)?.copy_from_slice(&order.four(main));
+    tiff.get_mut(4..8)?.copy_from_slice(&order.u32_bytes(main));
     Some(tiff)
 }
 
-fn directory(tiff: &[u8], at: u32, order: Order) -> Option<Vec<Entry>> {
+fn directory(tiff: &[u8], at: u32, order: ByteOrder) -> Option<Vec<Entry>> {
     let at = usize::try_from(at).ok()?;
-    let count = usize::from(order.read_two(tiff, at)?);
+    let count = usize::from(u16_at(tiff, at, order)?);
     let entries = (0..count).map(|entry| {
         let start = at.checked_add(2 + 12 * entry)?;
-        Some((order.read_two(tiff, start)?, tiff.get(start..start + 12)?.try_into().ok()?))
+        Some((u16_at(tiff, start, order)?, tiff.get(start..start + 12)?.try_into().ok()?))
     });
     entries.collect()
 }
 
 /// Writes a value after the block and its entry into the directory.
-fn place(tiff: &mut Vec<u8>, entries: &mut Vec<Entry>, order: Order, tag: u16, kind: u16, value: &[u8]) -> Option<()> {
+fn place(
+    tiff: &mut Vec<u8>,
+    entries: &mut Vec<Entry>,
+    order: ByteOrder,
+    tag: u16,
+    kind: u16,
+    value: &[u8],
+) -> Option<()> {
     let count = u32::try_from(value.len()).ok()?;
     let mut inline = [0; 4];
     match inline.get_mut(..value.len()) {
         Some(short) => short.copy_from_slice(value),
         None => {
             tiff.resize(tiff.len() + tiff.len() % 2, 0);
-            inline = order.four(u32::try_from(tiff.len()).ok()?);
+            inline = order.u32_bytes(u32::try_from(tiff.len()).ok()?);
             tiff.extend_from_slice(value);
         }
     }
@@ -226,19 +207,20 @@ fn place(tiff: &mut Vec<u8>, entries: &mut Vec<Entry>, order: Order, tag: u16, k
     Some(())
 }
 
-fn write_entry(entry: &mut [u8; 12], order: Order, tag: u16, kind: u16, count: u32, value: [u8; 4]) {
-    let bytes = order.two(tag).into_iter().chain(order.two(kind)).chain(order.four(count)).chain(value);
+fn write_entry(entry: &mut [u8; 12], order: ByteOrder, tag: u16, kind: u16, count: u32, value: [u8; 4]) {
+    let bytes =
+        order.u16_bytes(tag).into_iter().chain(order.u16_bytes(kind)).chain(order.u32_bytes(count)).chain(value);
     for (place, byte) in entry.iter_mut().zip(bytes) {
         *place = byte;
     }
 }
 
 /// Writes a directory after the block and returns its offset. A thumbnail's directory is dropped.
-fn append(tiff: &mut Vec<u8>, mut entries: Vec<Entry>, order: Order) -> Option<u32> {
+fn append(tiff: &mut Vec<u8>, mut entries: Vec<Entry>, order: ByteOrder) -> Option<u32> {
     entries.sort_by_key(|(tag, _)| *tag);
     tiff.resize(tiff.len() + tiff.len() % 2, 0);
     let at = u32::try_from(tiff.len()).ok()?;
-    tiff.extend_from_slice(&order.two(u16::try_from(entries.len()).ok()?));
+    tiff.extend_from_slice(&order.u16_bytes(u16::try_from(entries.len()).ok()?));
     for (_, entry) in entries {
         tiff.extend_from_slice(&entry);
     }

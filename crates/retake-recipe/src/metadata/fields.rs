@@ -323,7 +323,7 @@ impl Fields {
     }
 
     /// Completes the fields in ways that are common to all generators.
-    pub(super) fn settle(&mut self, texts: &Texts) {
+    pub(super) fn complete(&mut self, texts: &Texts) {
         if self.generator.is_none() {
             return;
         }
@@ -458,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_in_any_dress() {
+    fn numbers_in_any_notation() {
         assert_eq!(seed(&Value::from(u64::MAX)), Some(u64::MAX));
         assert_eq!(seed(&"6952411511246973023".into()), Some(6_952_411_511_246_973_023));
         assert_eq!(seed(&(-1).into()), None);
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn times_know_how_exact_they_are() {
+    fn times_have_a_precision() {
         let day = created("2026-01-03").unwrap();
         assert_eq!((day.at.to_string().as_str(), day.precision), ("2026-01-03T00:00:00.000Z", Precision::Day));
         let time = created("2026-07-01T19:12:31.6490025Z").unwrap();

@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn takes_what_python_writes() {
+    fn accepts_json_as_python_writes_it() {
         let value = parse("\u{feff}{\"a\": [NaN, -Infinity, \"say \\\"NaN\\\"\"], \"seed\": 18446744073709551615}\0\0")
             .unwrap();
         assert_eq!(value.to_string(), r#"{"a":[null,null,"say \"NaN\""],"seed":18446744073709551615}"#);

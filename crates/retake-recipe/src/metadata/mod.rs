@@ -172,7 +172,7 @@ fn read_input(mut input: impl Read + Seek, path: Option<&Path>, decoder: PixelDe
 
 fn reading(texts: Texts, found: Option<fields::Fields>) -> Reading {
     let mut fields = found.unwrap_or_default();
-    fields.settle(&texts);
+    fields.complete(&texts);
     let claims = provenance::claims(&texts);
     let Texts { format, width, height, raw, poster, mut notes, .. } = texts;
     notes.append(&mut fields.notes);
@@ -203,10 +203,10 @@ fn read_texts(texts: &Texts) -> Option<fields::Fields> {
 }
 
 /// A function that recognises the texts of one generator.
-type Reader = fn(&Texts) -> Option<fields::Fields>;
+type TextsReader = fn(&Texts) -> Option<fields::Fields>;
 
 /// The readers in the order in which they are tried: one that wraps the texts of another comes before it.
-const READERS: &[Reader] = &[
+const READERS: &[TextsReader] = &[
     swarmui::read,
     stability_matrix::read,
     tensorart::read,

@@ -29,7 +29,7 @@ const MARK_BYTES: usize = 15;
 /// Adds the text hidden in these pixels, if there is one.
 pub(super) fn search(pixels: Pixels<'_>, texts: &mut Texts) {
     for (mark, colours, packed) in MARKS {
-        let mut bits = Bits { pixels, at: 0, colours };
+        let mut bits = PixelBits { pixels, at: 0, colours };
         if bits.bytes(MARK_BYTES) != Some(mark.as_bytes().to_vec()) {
             continue;
         }
@@ -42,7 +42,7 @@ pub(super) fn search(pixels: Pixels<'_>, texts: &mut Texts) {
     }
 }
 
-fn hidden(bits: &mut Bits<'_>, packed: bool) -> Option<String> {
+fn hidden(bits: &mut PixelBits<'_>, packed: bool) -> Option<String> {
     let length = bits.bytes(4)?.try_into().ok().map(u32::from_be_bytes)?;
     let length = usize::try_from(length / 8).ok().filter(|length| *length <= bits.left() / 8)?;
     let bytes = bits.bytes(length)?;
@@ -56,13 +56,13 @@ fn hidden(bits: &mut Bits<'_>, packed: bool) -> Option<String> {
 }
 
 /// The least significant bits, column by column from the left.
-struct Bits<'a> {
+struct PixelBits<'a> {
     pixels: Pixels<'a>,
     at: usize,
     colours: bool,
 }
 
-impl Bits<'_> {
+impl PixelBits<'_> {
     /// Returns the number of bits left.
     fn left(&self) -> usize {
         let channels = if self.colours { 3 } else { 1 };

@@ -43,7 +43,7 @@ pub(super) struct Packet {
 }
 
 /// An open element.
-struct Open {
+struct OpenElement {
     /// The property that it is or belongs to.
     property: Option<(Namespace, String)>,
     text: String,
@@ -57,7 +57,7 @@ impl Packet {
         let mut found = Packet::default();
         let mut reader = Reader::from_str(packet.trim_start_matches(['\u{feff}', '\0']));
         reader.config_mut().check_end_names = false;
-        let mut open: Vec<Open> = Vec::new();
+        let mut open: Vec<OpenElement> = Vec::new();
         while found.properties.len() < MAX_PROPERTIES {
             match reader.read_event() {
                 Ok(Event::Start(element)) => {
@@ -93,7 +93,7 @@ impl Packet {
                     }
                 }
                 Ok(Event::End(_)) => {
-                    if let Some(Open { property: Some((namespace, name)), text, .. }) = open.pop() {
+                    if let Some(OpenElement { property: Some((namespace, name)), text, .. }) = open.pop() {
                         found.add(namespace, name, text.trim());
                     }
                 }
@@ -117,7 +117,7 @@ impl Packet {
     }
 
     /// Reads the attributes of an element, which are properties in RDF's short form, and returns the element.
-    fn element(&mut self, element: &BytesStart<'_>, open: &[Open]) -> Open {
+    fn element(&mut self, element: &BytesStart<'_>, open: &[OpenElement]) -> OpenElement {
         let attributes: Vec<(String, String)> = element
             .attributes()
             .with_checks(false)
@@ -137,7 +137,7 @@ impl Packet {
             })
             .collect();
         let name = String::from_utf8_lossy(element.name().as_ref()).into_owned();
-        let mut opened = Open { property: None, text: String::new(), declared };
+        let mut opened = OpenElement { property: None, text: String::new(), declared };
         let own = resolve(&name, open, &opened);
         // A list item belongs to the enclosing property.
         opened.property = match own {
@@ -167,7 +167,7 @@ enum Resolved {
 }
 
 /// Resolves a prefixed name by the declarations in scope.
-fn resolve(name: &str, open: &[Open], own: &Open) -> Resolved {
+fn resolve(name: &str, open: &[OpenElement], own: &OpenElement) -> Resolved {
     let Some((prefix, local)) = name.split_once(':') else { return Resolved::Other };
     let scopes = std::iter::once(own).chain(open.iter().rev());
     let mut declared = scopes.flat_map(|scope| &scope.declared).filter(|(named, _)| named == prefix);

@@ -52,7 +52,7 @@ fn easy_diffusion_writes_beside_the_image() {
     assert_eq!((reading.recipe.prompt.as_str(), reading.recipe.steps), ("a cat", Some(25)));
 }
 
-/// Returns an item of Fooocus's log: percent-encoded JSON behind a button.
+/// Returns an item of Fooocus's log: percent-encoded JSON in a button.
 fn item(name: &str, record: &serde_json::Value) -> String {
     let quoted: String = record.to_string().bytes().map(|byte| format!("%{byte:02X}")).collect();
     format!(

@@ -163,7 +163,7 @@ fn in_little_memory(work: impl FnOnce()) {
 }
 
 #[test]
-fn lengths_are_not_believed() {
+fn false_lengths_are_rejected() {
     in_little_memory(|| {
         for whole in pictures() {
             // Every position where a length could be, with the maximum value, in either byte order.
@@ -241,7 +241,7 @@ fn damaged_texts_cost_only_themselves() {
 }
 
 #[test]
-fn bombs_are_left_out() {
+fn decompression_bombs_are_skipped() {
     // 100 MB of zeros in 100 kB, compressed twice.
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
     for _ in 0..100 {
@@ -287,7 +287,7 @@ fn bombs_are_left_out() {
 }
 
 #[test]
-fn graphs_that_bite_their_tail() {
+fn cyclic_graphs_end() {
     let mut graph = crate::graphs::simple();
     graph["4"]["inputs"]["model"] = json!(["3", 0]);
     graph["4"]["inputs"]["ckpt_name"] = json!(["4", 0]);

@@ -1,6 +1,6 @@
 //! Generation metadata: generated files for every format, generator and edge case, and a bounded run of damaged ones.
 //! Real files are checked by `tests/corpus`.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed assertion is the report of a test")]
 
 mod beside;
 mod build;

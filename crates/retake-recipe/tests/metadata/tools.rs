@@ -43,7 +43,7 @@ const A1111: &str = "a cat, <lora:fluff:0.8>\nin snow\nNegative prompt: dog,\nbl
 const A1111_READ: &str = "A1111 | prompt=a cat, <lora:fluff:0.8>\nin snow | negative=dog,\nblurry | seed=7 | steps=20 | cfg=6.5 | sampler=DPM++ 2M | scheduler=Karras | size=512x768 | model=cats_v2 | hash=abc123 | lora=fluff:0.8";
 
 #[test]
-fn a1111_wherever_it_lies() {
+fn a1111_text_in_every_container() {
     for picture in [
         png(&[text("parameters", A1111)]),
         png(&[itxt("parameters", A1111, false)]),
@@ -66,7 +66,7 @@ fn a1111_wherever_it_lies() {
 }
 
 #[test]
-fn the_manners_of_a1111s_relatives() {
+fn dialects_of_a1111() {
     let of = |lines: &str| png(&[text("parameters", lines)]);
     let row = |lines: &str, expected: &str| check(&of(lines), expected);
     row(
@@ -107,7 +107,7 @@ fn the_manners_of_a1111s_relatives() {
         "a cat\nSteps: 30, Sampler: Undefined, CFG scale: 3.5, Seed: -1, Size: 64x64, Created Date: 2026-07-01T19:12:31.6490025Z, Civitai resources: [{\"type\":\"checkpoint\",\"modelName\":\"FLUX\",\"x\":\"a, b]\"},{\"type\":\"lora\",\"weight\":0.5,\"modelName\":\"fluff\"}], Civitai metadata: {\"a\":{\"b\":1}}",
         "Civitai | prompt=a cat | steps=30 | cfg=3.5 | sampler=Undefined | size=64x64 | model=FLUX | lora=fluff:0.5",
     );
-    assert_eq!(civitai.recipe.parameters["Seed"], -1, "any seed is no seed");
+    assert_eq!(civitai.recipe.parameters["Seed"], -1, "a placeholder is not a seed");
     assert_eq!(civitai.recipe.parameters["Civitai metadata"], json!({"a": {"b": 1}}));
     assert_eq!(civitai.created_at.unwrap().at.to_string(), "2026-07-01T19:12:31.649Z");
     let behind = row(
@@ -144,7 +144,7 @@ fn a1111_init_image_hashes_are_evidence() {
 }
 
 #[test]
-fn comments_of_exif_in_every_dress() {
+fn exif_comments_in_every_encoding() {
     let all = [
         exif(Order::Little, &[], &[(0x9286, 7, unicode(A1111, Order::Big))]),
         exif(Order::Big, &[], &[(0x9286, 7, unicode(A1111, Order::Little))]),
@@ -207,7 +207,7 @@ fn novelai_in_png_webp_and_pixels() {
     ]);
     let reading = check(&picture, expected);
     assert_eq!(reading.recipe.parameters["v4_prompt"]["caption"]["char_captions"][0]["char_caption"], "a boy");
-    assert_eq!(reading.created_at, None, "a duration is no time");
+    assert_eq!(reading.created_at, None, "a duration is not a time");
     let bundled = json!({"Comment": record.to_string(), "Description": "1girl", "Software": "NovelAI", "Source": "NovelAI Diffusion V4.5 C02D4F98"});
     let ascii = [b"ASCII\0\0\0", bundled.to_string().as_bytes()].concat();
     check(&webp(&[(b"EXIF", exif(Order::Big, &[], &[(0x9286, 7, ascii)]))]), expected);
@@ -299,7 +299,7 @@ fn draw_things_in_xmp_and_in_exif_that_lost_letters() {
 }
 
 #[test]
-fn those_that_wrap_comfyui() {
+fn tools_built_on_comfyui() {
     let graph = crate::graphs::simple().to_string();
     let matrix = json!({"PositivePrompt": "a cat, テスト", "NegativePrompt": "dog", "Steps": 20, "Sampler": "Euler", "CfgScale": 5, "Seed": 9, "Height": 32, "Width": 64, "ModelHash": "A5", "ModelName": "cats.safetensors"});
     // UTF-8 in tEXt, which should be Latin-1.
@@ -364,7 +364,7 @@ fn easy_diffusion_midjourney_and_hugging_face() {
 }
 
 #[test]
-fn claims_name_the_maker_and_never_a_prompt() {
+fn content_credentials_name_the_maker_and_never_a_prompt() {
     let made = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
     let store = |name: &str, action: serde_json::Value| {
         manifest(&[
@@ -398,7 +398,7 @@ fn claims_name_the_maker_and_never_a_prompt() {
 }
 
 #[test]
-fn prompts_that_are_json_and_other_relatives() {
+fn prompts_that_are_json_and_related_formats() {
     let row = |lines: &str, expected: &str| check(&png(&[text("parameters", lines)]), expected);
     row(
         "{\n \"scene\": \"a cat\"\n}\nNegative prompt: \nTemplate: {\n \"scene\": \"a cat\"\n}\nSteps: 48, Size: 64x32, Seed: 7, App: SD.Next, Model: Ideogram-4",

@@ -1,6 +1,6 @@
 //! The search index against a naive scan: random work, random searches, and random damage to the index in between. Hits,
 //! their order, totals and counts must always be those of the scan.
-#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test says what is wrong by failing")]
+#![expect(clippy::unwrap_used, clippy::indexing_slicing, reason = "a failed assertion is the report of a test")]
 
 mod kill;
 
@@ -10,7 +10,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 use retake_log::model::query::{Candidate, Condition, Facet, Field, MatchKind, Part, Quantity};
-use retake_log::model::words::fold_name;
+use retake_log::model::tokenizer::fold_name;
 use retake_log::model::{
     AnnotationChange, Cost, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
 };
@@ -98,7 +98,7 @@ fn condition() -> impl Strategy<Value = Condition> {
     let text = (field, prop::collection::vec(0u8..12, 1..3), any::<bool>(), any::<bool>(), 1usize..4).prop_map(
         |(field, which, prefix, part, cut)| {
             let mut words: Vec<String> =
-                retake_log::model::words::words(&words(&which)).into_iter().map(|word| word.text).collect();
+                retake_log::model::tokenizer::words(&words(&which)).into_iter().map(|word| word.text).collect();
             if let Some(last) = words.last_mut().filter(|_| prefix || part) {
                 *last = last.chars().take(cut).collect();
             }

@@ -24,7 +24,7 @@ pub(super) struct Side {
     session: String,
     own: String,
     pub(super) recipe: Recipe,
-    pub(super) image: Option<Picture>,
+    pub(super) image: Option<SideImage>,
     pub(super) rating: Option<u8>,
     pub(super) outcome: OutcomeStatus,
     pub(super) at: Timestamp,
@@ -33,7 +33,7 @@ pub(super) struct Side {
 
 /// The image of a side.
 #[derive(Clone, Copy)]
-pub(super) struct Picture {
+pub(super) struct SideImage {
     pub(super) hash: Hash,
     pub(super) size: Option<(u32, u32)>,
     /// Whether the original is missing.
@@ -106,7 +106,7 @@ fn side(workspace: &Workspace, name: &str) -> Result<Side, Error> {
     };
     let label = format!("{session} {own}");
     let chosen = usize::try_from(number).ok().and_then(|number| iteration.images.get(number));
-    let image = chosen.map(|image| Picture {
+    let image = chosen.map(|image| SideImage {
         hash: image.hash,
         size: image.width.zip(image.height).filter(|(width, height)| *width > 0 && *height > 0),
         missing: !workspace.has_original(image),

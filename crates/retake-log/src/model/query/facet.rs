@@ -1,8 +1,8 @@
 //! The facets of the query language: their names, and how the values after the colon are parsed.
 
-use crate::model::words::fold_name;
+use crate::model::tokenizer::fold_name;
 
-use super::{Condition, Facet, Field, MatchKind, Quantity, millionths, when};
+use super::{Condition, Facet, Field, MatchKind, Quantity, millionths, time};
 
 /// The type of the value of a facet.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ pub(super) fn example(kind: Kind) -> &'static str {
         Kind::Status => "write active, archived or all",
         Kind::Session => "write the session's id: session:session-2026-03-14-001",
         Kind::Has => "write has:image, has:note, has:tag, has:rating, has:lora or has:negative",
-        Kind::Time(_) => when::EXAMPLES,
+        Kind::Time(_) => time::EXAMPLES,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The naive evaluation of a query, one iteration at a time: slow and simple, and the specification for the index.
 
 use crate::model::session::{Annotation, Head};
-use crate::model::words::{each_word, fold_name};
+use crate::model::tokenizer::{each_word, fold_name};
 use crate::model::{Actor, Iteration, IterationId};
 
 use super::{Condition, Facet, Field, MatchKind, Part, Quantity, Query};

@@ -11,8 +11,8 @@
 mod facet;
 mod matching;
 mod parse;
+pub mod time;
 mod typing;
-pub mod when;
 
 pub use facet::{facet_names, facet_term};
 pub use matching::{Candidate, millionths};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use super::id::SessionId;
 use super::iteration::OutcomeStatus;
-use super::words::contains_or_inflects;
+use super::tokenizer::contains_or_inflects;
 
 /// A query.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

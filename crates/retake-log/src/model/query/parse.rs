@@ -1,11 +1,11 @@
 //! The query parser. For any input, it returns a query or an error that points at a character, in bounded time.
 
 use crate::model::iteration::OutcomeStatus;
-use crate::model::words::{is_part, words};
+use crate::model::tokenizer::{is_part, words};
 use crate::model::{SessionId, Timestamp};
 
 use super::facet::{FACETS, Kind, Side, digits, example, facet_names, name_condition, number, rating};
-use super::when::{self, span};
+use super::time::{self, span};
 use super::{Condition, Field, MatchKind, ParseQueryError, Part, Query};
 
 /// The maximum length of a query in bytes.
@@ -35,7 +35,7 @@ impl Query {
     /// contains the name of the invalid argument and examples.
     pub fn made(since: Option<&str>, until: Option<&str>, now: Timestamp) -> Result<Query, (&'static str, String)> {
         let read = |name: &'static str, text: Option<&str>| match text {
-            Some(text) => span(text, now).map(Some).ok_or((name, when::EXAMPLES.to_owned())),
+            Some(text) => span(text, now).map(Some).ok_or((name, time::EXAMPLES.to_owned())),
             None => Ok(None),
         };
         let from = read("since", since)?.map(|(from, _)| from);

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::model::words::{is_part, words};
+use crate::model::tokenizer::{is_part, words};
 
 /// The facets whose values can be prefixes and are not matched as substrings anyway.
 const OPEN_FACETS: [&str; 7] = ["tag", "project", "prompt", "negative", "note", "title", "message"];

@@ -2,7 +2,7 @@
 
 use crate::model::{Head, SessionId};
 use crate::store::Totals;
-use crate::store::journal::Position;
+use crate::store::journal::JournalPosition;
 use crate::store::projection::Projection;
 
 use super::encoding::encode_head;
@@ -15,7 +15,11 @@ const SAMPLE: usize = 8;
 impl Database {
     /// Checks that a reopened database is the one that was closed: its position, its totals, and the heads of some
     /// sessions. sled may silently come up with less than it had.
-    pub(in crate::store) fn check_reopened(&self, position: Position, totals: Totals) -> Result<(), DatabaseError> {
+    pub(in crate::store) fn check_reopened(
+        &self,
+        position: JournalPosition,
+        totals: Totals,
+    ) -> Result<(), DatabaseError> {
         let (found, counted) = (self.position()?, self.totals()?);
         if found != Some(position) || counted != totals {
             return Err(DatabaseError::Inconsistent("it came up with less than was written".to_owned()));

@@ -3,7 +3,7 @@
 use bincode::Options as _;
 use serde::{Deserialize, Serialize};
 
-use crate::model::session::Span;
+use crate::model::session::SessionSpan;
 use crate::model::{Hash, Head, SessionId, Timestamp};
 use crate::store::Totals;
 use crate::store::keys::{self, be_u32};
@@ -44,7 +44,7 @@ pub(in crate::store) fn decode_head(id: SessionId, bytes: &[u8]) -> Result<Head,
     let wrong = || DatabaseError::Inconsistent(format!("the head of {id} does not decode"));
     let stored: StoredHead = options().deserialize(bytes).map_err(|_| wrong())?;
     let span = match stored.span {
-        Some((created, modified)) => Some(Span {
+        Some((created, modified)) => Some(SessionSpan {
             created_at: Timestamp::from_millis(created).ok_or_else(wrong)?,
             last_modified_at: Timestamp::from_millis(modified).ok_or_else(wrong)?,
         }),

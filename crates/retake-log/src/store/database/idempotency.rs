@@ -2,7 +2,7 @@
 
 use std::sync::PoisonError;
 
-use crate::store::journal::Position;
+use crate::store::journal::JournalPosition;
 use crate::store::key_index::Key;
 use crate::store::projection::KeyHit;
 
@@ -22,7 +22,7 @@ impl Database {
 
     /// Returns the journal position up to which every key is known. After a crash, it may be before
     /// [`position`](Database::position).
-    pub(in crate::store) fn keys_end(&self) -> Position {
+    pub(in crate::store) fn keys_end(&self) -> JournalPosition {
         self.keys.read().unwrap_or_else(PoisonError::into_inner).end()
     }
 
@@ -30,7 +30,7 @@ impl Database {
     pub(in crate::store) fn put_keys(
         &self,
         put: impl IntoIterator<Item = (Key, KeyHit)>,
-        end: Position,
+        end: JournalPosition,
     ) -> Result<(), DatabaseError> {
         let pending = {
             let mut keys = self.keys.write().unwrap_or_else(PoisonError::into_inner);

@@ -28,10 +28,10 @@ use self::encoding::decode_totals;
 use self::files::{check_files, open_waiting, sync_files};
 use super::events::EventTree;
 use super::head_tree::HeadTree;
-use super::journal::{Position, SEGMENT_HEADER};
+use super::journal::{JournalPosition, SEGMENT_HEADER};
 use super::key_index::KeyIndex;
 use super::keys::{self, le_u32};
-use super::projection::{Change, Projection};
+use super::projection::{CommitChange, Projection};
 use super::write_set::WriteSet;
 use super::{RecencyKey, Totals};
 
@@ -40,7 +40,7 @@ use super::{RecencyKey, Totals};
 /// Version 2 had one item per event, key and head; version 3 only had links between iterations of different sessions.
 const SCHEMA: u32 = 4;
 /// The first position of every journal.
-const START: Position = Position { segment: 1, offset: SEGMENT_HEADER };
+const START: JournalPosition = JournalPosition { segment: 1, offset: SEGMENT_HEADER };
 
 /// An open database. Dropping it closes it, even if sled panics.
 pub(super) struct Database {
@@ -117,18 +117,18 @@ impl Database {
 
     /// Returns the journal position of the newest commit of which anything may be in the trees. It is recorded before
     /// the first entry of a commit, so after a crash it may be ahead of [`position`](Database::position).
-    pub(super) fn high_water(&self) -> Result<Option<Position>, DatabaseError> {
-        Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
+    pub(super) fn high_water(&self) -> Result<Option<JournalPosition>, DatabaseError> {
+        Ok(guard(|| Ok(self.meta.get("applying")?))?.and_then(|bytes| JournalPosition::from_bytes(&bytes)))
     }
 
     /// Returns the journal position up to which everything is applied; `None` if the database has another layout or was
     /// never filled.
-    pub(super) fn position(&self) -> Result<Option<Position>, DatabaseError> {
+    pub(super) fn position(&self) -> Result<Option<JournalPosition>, DatabaseError> {
         let schema = guard(|| Ok(self.meta.get("schema")?))?;
         if schema.as_deref().and_then(|bytes| le_u32(bytes, 0)) != Some(SCHEMA) {
             return Ok(None);
         }
-        Ok(guard(|| Ok(self.meta.get("position")?))?.and_then(|bytes| Position::from_bytes(&bytes)))
+        Ok(guard(|| Ok(self.meta.get("position")?))?.and_then(|bytes| JournalPosition::from_bytes(&bytes)))
     }
 
     pub(super) fn totals(&self) -> Result<Totals, DatabaseError> {
@@ -139,7 +139,12 @@ impl Database {
     }
 
     /// Records that everything up to `position` is applied: the last step of building a database.
-    pub(super) fn finish(&self, workspace: [u8; 16], position: Position, totals: Totals) -> Result<(), DatabaseError> {
+    pub(super) fn finish(
+        &self,
+        workspace: [u8; 16],
+        position: JournalPosition,
+        totals: Totals,
+    ) -> Result<(), DatabaseError> {
         self.put_keys([], position)?;
         guard(|| {
             self.meta.insert("workspace", &workspace)?;
@@ -167,8 +172,8 @@ impl Database {
         Ok(guard(|| Ok(self.days.get(day.to_be_bytes())?))?.and_then(|bytes| le_u32(&bytes, 0)).unwrap_or(0))
     }
 
-    pub(super) fn text(&self, hash: Hash) -> Result<Option<Position>, DatabaseError> {
-        Ok(guard(|| Ok(self.texts.get(hash.0)?))?.and_then(|bytes| Position::from_bytes(&bytes)))
+    pub(super) fn text(&self, hash: Hash) -> Result<Option<JournalPosition>, DatabaseError> {
+        Ok(guard(|| Ok(self.texts.get(hash.0)?))?.and_then(|bytes| JournalPosition::from_bytes(&bytes)))
     }
 
     pub(super) fn children(&self, id: IterationId) -> Result<Vec<IterationId>, DatabaseError> {
@@ -228,7 +233,7 @@ impl Database {
     ///
     /// sled blocks readers while a transaction runs, and reads each value before it replaces it, so transactions are
     /// kept small.
-    pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a Change>) -> Result<(), DatabaseError> {
+    pub(super) fn apply<'a>(&self, changes: impl IntoIterator<Item = &'a CommitChange>) -> Result<(), DatabaseError> {
         let Some(sum) = WriteSet::of(changes) else { return Ok(()) };
         self.disk.observe(Op::WriteDatabase(&self.path))?;
         // Nothing else writes heads, so they can be read before the transaction.

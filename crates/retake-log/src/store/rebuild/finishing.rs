@@ -8,7 +8,7 @@ use crate::model::{Actor, EventBody};
 use crate::store::checkpoint::Checkpoint;
 use crate::store::database::{Database, DatabaseError};
 use crate::store::fold::Fold;
-use crate::store::journal::Position;
+use crate::store::journal::JournalPosition;
 use crate::store::open::UPGRADE;
 use crate::store::projection::Projection;
 use crate::store::{Error, Recovery, Totals, keys, quarantine, record, report, segment};
@@ -41,7 +41,7 @@ impl Rebuild<'_> {
                 fold.take(&event);
             }
             done += fold.projection.events;
-            self.context.tell("rebuilding the database", done, self.expected_events.max(done));
+            self.context.report("rebuilding the database", done, self.expected_events.max(done));
             self.end_session(fold)
         })?;
         // Sessions that are known only from other evidence.
@@ -167,9 +167,10 @@ impl Rebuild<'_> {
             .write_first_checkpoint(&checkpoint)
             .map_err(context.error("write the checkpoint", layout.checkpoint()))?;
         quarantine::withdraw(context.disk, returned)
-            .map_err(context.error("withdraw losses that came back", layout.quarantine()))?;
+            .map_err(context.error("withdraw losses that were recovered", layout.quarantine()))?;
         if recovery.is_some() {
-            quarantine::settle(context.disk, layout).map_err(context.error("name the report of a recovery", place))?;
+            quarantine::publish_pending(context.disk, layout)
+                .map_err(context.error("name the report of a recovery", place))?;
         } else if is_upgrade {
             let _ = fs::remove_dir_all(&place);
         } else {
@@ -200,7 +201,7 @@ impl Rebuild<'_> {
 pub(super) fn reopen(
     context: &RecoveryContext<'_>,
     path: &Path,
-    position: Position,
+    position: JournalPosition,
     totals: Totals,
 ) -> Result<Database, Error> {
     let mut last = None;

@@ -61,7 +61,7 @@ pub(super) struct Loaded {
 
 impl RecoveryContext<'_> {
     /// Reports progress.
-    pub(super) fn tell(&self, what: &str, done: u64, of: u64) {
+    pub(super) fn report(&self, what: &str, done: u64, of: u64) {
         if let Some(progress) = self.progress {
             progress(what, done, of);
         }
@@ -99,7 +99,7 @@ pub(super) fn rebuild(
             _ => {}
         }
     }
-    let look = context.error("look at what was set aside", context.layout.quarantine());
+    let look = context.error("examine the quarantine", context.layout.quarantine());
     let name = quarantine::name_for(context.disk, context.layout, context.now).map_err(look)?;
     let place = context.layout.quarantined(&name);
     let create = context.error("make room for what is set aside", place.clone());

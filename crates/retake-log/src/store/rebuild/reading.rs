@@ -3,7 +3,7 @@
 use crate::store::Error;
 use crate::store::database::DatabaseError;
 use crate::store::events::event_value;
-use crate::store::journal::{PUT_BACK, Position, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash, text_bytes};
+use crate::store::journal::{JournalPosition, PUT_BACK, SEGMENT_HEADER, STANDS_FOR_LOST, frame_hash, text_bytes};
 use crate::store::merge::Rank;
 use crate::store::record::Record;
 use crate::store::report;
@@ -38,7 +38,7 @@ impl Rebuild<'_> {
         let mut salvaged = Vec::new();
         let mut previous: Option<(u64, [u8; 12])> = None;
         for number in 1..=last {
-            self.context.tell("reading the journal", u64::from(number), u64::from(last));
+            self.context.report("reading the journal", u64::from(number), u64::from(last));
             let there = self.outline.segments.iter().any(|segment| segment.number == number);
             let path = self.context.layout.segment(number);
             let read = |files: &JournalFiles| files.read(number, 0);
@@ -121,7 +121,7 @@ impl Rebuild<'_> {
                     self.unreported.extend(report::named_by(record));
                 }
             }
-            self.take(entry, Position { segment: scan.number, offset: *offset })?;
+            self.take(entry, JournalPosition { segment: scan.number, offset: *offset })?;
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Rebuild<'_> {
             segment.has_junk = true;
             return;
         }
-        let start = Position { segment: scan.number, offset: span.start };
+        let start = JournalPosition { segment: scan.number, offset: span.start };
         let was_acknowledged = self.checkpoint.is_some_and(|checkpoint| start < checkpoint.end);
         let is_last = scan.number == self.outline.last();
         if span.is_followed || was_acknowledged || (is_last && !span.is_torn) {
@@ -144,7 +144,7 @@ impl Rebuild<'_> {
 
     /// Adds an entry of an intact frame of the journal. An existing entry stays; another event with the same sequence
     /// number becomes a candidate.
-    pub(super) fn take(&mut self, entry: &Entry<'_>, position: Position) -> Result<(), DatabaseError> {
+    pub(super) fn take(&mut self, entry: &Entry<'_>, position: JournalPosition) -> Result<(), DatabaseError> {
         match entry {
             Entry::Record(record) => {
                 let (id, seq) = (record.header.session, record.header.seq);

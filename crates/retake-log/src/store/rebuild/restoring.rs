@@ -6,7 +6,9 @@ use crate::disk::FileKind;
 use crate::model::Hash;
 use crate::store::database::DatabaseError;
 use crate::store::events::event_value;
-use crate::store::journal::{Journal, JournalEnd, PUT_BACK, Position, SEGMENT_HEADER, SegmentHeader, text_bytes};
+use crate::store::journal::{
+    Journal, JournalEnd, JournalPosition, PUT_BACK, SEGMENT_HEADER, SegmentHeader, text_bytes,
+};
 use crate::store::layout::segment_name;
 use crate::store::record::Record;
 use crate::store::scan::{Entry, carve, frame_at};
@@ -49,13 +51,13 @@ impl Rebuild<'_> {
             let there = last.is_some_and(|segment| segment.there && segment.header.is_some());
             let offset = last.and_then(|segment| segment.frames.last()).map_or(SEGMENT_HEADER, |(_, end, _)| *end);
             let at = JournalEnd {
-                end: Position { segment, offset },
+                end: JournalPosition { segment, offset },
                 next_frame: self.highest_frame + 1,
                 last_frame: last.map_or([0; 12], |segment| segment.last_frame_hash),
                 is_spoilt: to_write
                     || needs_repair.contains(&segment)
                     || last.is_some_and(|segment| segment.has_junk || segment.header.is_none()),
-                synced: Position::default(),
+                synced: JournalPosition::default(),
             };
             if !there {
                 // Its name must exist for the next segment to follow; it is repaired before this recovery ends.
@@ -131,7 +133,7 @@ impl Rebuild<'_> {
                 if entries.binary_search(&offset).is_err() {
                     continue;
                 }
-                let position = Position { segment: written.body.segment, offset: written.body.offset + offset };
+                let position = JournalPosition { segment: written.body.segment, offset: written.body.offset + offset };
                 match &entry {
                     Entry::Record(record) => {
                         let value = event_value(record.bytes, position);
@@ -151,7 +153,7 @@ impl Rebuild<'_> {
 
     /// Removes an event from the journal that another one replaced: its frame is treated as damaged, and its other
     /// entries are restored.
-    pub(in crate::store) fn cut_out(&mut self, position: Position) -> Result<(), Error> {
+    pub(in crate::store) fn cut_out(&mut self, position: JournalPosition) -> Result<(), Error> {
         self.expected_events = self.expected_events.saturating_sub(1);
         let Some(segment) = self.segments.iter_mut().find(|segment| segment.number == position.segment) else {
             return Ok(());

@@ -24,7 +24,7 @@ use super::fields::{self, At, Fields, at};
 use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
 use graph::{Graph, Node, is_queued};
-use trace::{Outputs, Side};
+use trace::{Outputs, PromptSide};
 use workflow::is_workflow;
 
 /// Reads ComfyUI's graphs.
@@ -116,7 +116,7 @@ fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
         (None, None) => return None,
     };
     let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
-    let mut reader = Reader { graph: &graph, index, fields: &mut fields };
+    let mut reader = GraphReader { graph: &graph, index, fields: &mut fields };
     reader.read(texts.name.as_deref());
     fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
     fields.run_key = Some(Hash::of(value.to_string().as_bytes()));
@@ -124,13 +124,13 @@ fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
     Some(fields)
 }
 
-struct Reader<'a> {
+struct GraphReader<'a> {
     graph: &'a Graph,
     index: usize,
     fields: &'a mut Fields,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> GraphReader<'a> {
     fn read(&mut self, saved_as: Option<&str>) {
         let graph = self.graph;
         let outputs = trace::outputs(graph, saved_as);
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
                 let request = provider::request(graph, maker);
                 (request.prompt.map(|(_, text)| text.text), request.seed.map(|(_, seed)| seed))
             } else {
-                let prompt = trace::prompt(graph, maker, Side::Positive).map(|prompt| prompt.text);
+                let prompt = trace::prompt(graph, maker, PromptSide::Positive).map(|prompt| prompt.text);
                 (prompt, trace::setting(graph, maker, SEED.0, SEED.1).map(|(_, seed)| seed))
             };
             let place = format!("node {}, saved by node {label}", maker.label());
@@ -287,13 +287,13 @@ impl<'a> Reader<'a> {
     }
 
     fn prompts(&mut self, sampler: &'a Node) {
-        for (side, name) in [(Side::Positive, "positive"), (Side::Negative, "negative")] {
+        for (side, name) in [(PromptSide::Positive, "positive"), (PromptSide::Negative, "negative")] {
             let Some(prompt) = trace::prompt(self.graph, sampler, side) else { continue };
             let rule = format!("{name} side of {}: {}", sampler.label(), labels(&prompt.nodes));
             let from = at(self.index, self.rewritten(rule, prompt.rewritten_by));
             match side {
-                Side::Positive => self.fields.prompt(from, &prompt.text),
-                Side::Negative => self.fields.negative(from, &prompt.text),
+                PromptSide::Positive => self.fields.prompt(from, &prompt.text),
+                PromptSide::Negative => self.fields.negative(from, &prompt.text),
             };
         }
     }

@@ -68,16 +68,16 @@ const PIPES: [&str; 11] = [
 
 /// The side of a sampler whose prompt is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Side {
+pub(super) enum PromptSide {
     Positive,
     Negative,
 }
 
-impl Side {
+impl PromptSide {
     fn name(self) -> &'static str {
         match self {
-            Side::Positive => "positive",
-            Side::Negative => "negative",
+            PromptSide::Positive => "positive",
+            PromptSide::Negative => "negative",
         }
     }
 }
@@ -274,7 +274,7 @@ pub(super) struct Prompt<'a> {
 }
 
 /// Returns the prompt of a sampler on one side.
-pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Option<Prompt<'a>> {
+pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<Prompt<'a>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     conditioning(graph, sampler, side, &mut seen, &mut found, true);
@@ -294,7 +294,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: Side) -> Opt
 fn conditioning<'a>(
     graph: &'a Graph,
     node: &'a Node,
-    side: Side,
+    side: PromptSide,
     seen: &mut HashSet<&'a str>,
     found: &mut Vec<(&'a Node, values::Text<'a>)>,
     is_start: bool,
@@ -327,10 +327,10 @@ fn conditioning<'a>(
             "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
             "guider" => true,
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
-            "cond1" => side == Side::Positive,
-            "cond2" => side == Side::Positive && graph.linked(node, "cond1").is_none(),
+            "cond1" => side == PromptSide::Positive,
+            "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
             // Guidance without a negative side.
-            "conditioning" if is_start || node.class.ends_with("Guider") => side == Side::Positive,
+            "conditioning" if is_start || node.class.ends_with("Guider") => side == PromptSide::Positive,
             _ if sided || is_start => false,
             _ => {
                 let name = name.to_ascii_lowercase();
@@ -349,11 +349,11 @@ fn conditioning<'a>(
 }
 
 /// Returns the texts that a node encodes for one side.
-fn texts<'a>(graph: &'a Graph, node: &'a Node, side: Side, leaf: bool) -> Vec<values::Text<'a>> {
+fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<values::Text<'a>> {
     // One node with both sides, such as a loader that encodes.
     let both: [&str; 5] = match side {
-        Side::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
-        Side::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
+        PromptSide::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
+        PromptSide::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
     };
     let is_loader =
         |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || (node.has("ckpt_name") && node.has(name));

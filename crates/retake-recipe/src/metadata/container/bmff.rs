@@ -6,9 +6,9 @@
 
 use std::io::{self, ErrorKind, Read, Seek};
 
-use super::bytes::{Order, u32_at};
+use super::bytes::{ByteOrder, u32_at};
 use super::heif::{self, Item, ItemKind};
-use super::input::Input;
+use super::input::MediaInput;
 use super::{Format, Slot, Texts, exif, jumbf, jxl, quicktime, text};
 
 /// The maximum number of boxes visited in one file.
@@ -35,14 +35,14 @@ pub(super) struct Head {
 
 impl Head {
     /// Returns the number of bytes left in the box.
-    pub(super) fn left<R: Read + Seek>(&self, input: &Input<R>) -> u64 {
+    pub(super) fn left<R: Read + Seek>(&self, input: &MediaInput<R>) -> u64 {
         self.end.saturating_sub(input.at())
     }
 }
 
 /// The state of a walk.
 #[derive(Default)]
-pub(super) struct Walk {
+pub(super) struct BoxWalk {
     visited: usize,
     /// Items of a still image in boxes that were not reached yet.
     items: Vec<Item>,
@@ -51,8 +51,8 @@ pub(super) struct Walk {
 }
 
 /// Lists the texts of a file made of boxes.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
-    let mut walk = Walk::default();
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
+    let mut walk = BoxWalk::default();
     let end = input.at().saturating_add(input.left());
     walk.boxes(input, end, 0, texts)?;
     // Items before their directory: only a seekable input can go back.
@@ -68,11 +68,11 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
     Ok(())
 }
 
-impl Walk {
+impl BoxWalk {
     /// Visits the boxes up to `end`.
     pub(super) fn boxes<R: Read + Seek>(
         &mut self,
-        input: &mut Input<R>,
+        input: &mut MediaInput<R>,
         end: u64,
         depth: usize,
         texts: &mut Texts,
@@ -93,7 +93,7 @@ impl Walk {
 
     fn visit<R: Read + Seek>(
         &mut self,
-        input: &mut Input<R>,
+        input: &mut MediaInput<R>,
         head: Head,
         depth: usize,
         texts: &mut Texts,
@@ -162,7 +162,12 @@ impl Walk {
     }
 
     /// Reads the items in this box, in the order of the file.
-    fn take_items_in<R: Read + Seek>(&mut self, input: &mut Input<R>, head: Head, texts: &mut Texts) -> io::Result<()> {
+    fn take_items_in<R: Read + Seek>(
+        &mut self,
+        input: &mut MediaInput<R>,
+        head: Head,
+        texts: &mut Texts,
+    ) -> io::Result<()> {
         let (inside, other) = std::mem::take(&mut self.items)
             .into_iter()
             .partition::<Vec<Item>, _>(|item| (head.start..head.end).contains(&item.offset));
@@ -181,7 +186,7 @@ impl Walk {
 }
 
 /// Reads the header of a box; `None` if no box can start here.
-fn head<R: Read + Seek>(input: &mut Input<R>, parent_end: u64, texts: &mut Texts) -> io::Result<Option<Head>> {
+fn head<R: Read + Seek>(input: &mut MediaInput<R>, parent_end: u64, texts: &mut Texts) -> io::Result<Option<Head>> {
     let start = input.at();
     let Some([a, b, c, d, kind @ ..]) = input.array::<8>()? else { return Ok(None) };
     let mut size = u64::from(u32::from_be_bytes([a, b, c, d]));
@@ -206,7 +211,7 @@ fn head<R: Read + Seek>(input: &mut Input<R>, parent_end: u64, texts: &mut Texts
 
 /// Reads the rest of a box; if it is larger than `most`, adds a note instead.
 pub(super) fn capped<R: Read + Seek>(
-    input: &mut Input<R>,
+    input: &mut MediaInput<R>,
     head: Head,
     most: u64,
     what: &str,
@@ -220,7 +225,7 @@ pub(super) fn capped<R: Read + Seek>(
     input.bytes(left)
 }
 
-fn take_item<R: Read + Seek>(input: &mut Input<R>, item: Item, texts: &mut Texts) -> io::Result<()> {
+fn take_item<R: Read + Seek>(input: &mut MediaInput<R>, item: Item, texts: &mut Texts) -> io::Result<()> {
     if item.length > texts.room() {
         texts.note(format!("a {} of {} bytes is left out, at byte {}", item.kind, item.length, item.offset));
         return Ok(());
@@ -235,7 +240,7 @@ fn take_item<R: Read + Seek>(input: &mut Input<R>, item: Item, texts: &mut Texts
 
 /// Reads EXIF after the offset of its TIFF header.
 pub(super) fn exif_block(block: &[u8], offset: u64, texts: &mut Texts) {
-    let Some(skip) = u32_at(block, 0, Order::Big) else { return };
+    let Some(skip) = u32_at(block, 0, ByteOrder::Big) else { return };
     let start = usize::try_from(skip).ok().and_then(|skip| skip.checked_add(4)).filter(|start| *start < block.len());
     // Some writers omit the offset.
     let start = start.unwrap_or(if exif::byte_order(block).is_some() { 0 } else { 4 });
@@ -243,7 +248,7 @@ pub(super) fn exif_block(block: &[u8], offset: u64, texts: &mut Texts) {
     exif::read(rest, offset + u64::try_from(start).unwrap_or(0), texts);
 }
 
-fn uuid<R: Read + Seek>(input: &mut Input<R>, head: Head, texts: &mut Texts) -> io::Result<()> {
+fn uuid<R: Read + Seek>(input: &mut MediaInput<R>, head: Head, texts: &mut Texts) -> io::Result<()> {
     let Some(id) = input.array::<16>()? else { return Ok(()) };
     if id == XMP_UUID {
         let packet = capped(input, head, texts.room(), "XMP packet", texts)?;

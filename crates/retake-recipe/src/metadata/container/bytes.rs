@@ -1,29 +1,47 @@
-//! Reads numbers at an offset of a byte slice, in either byte order; `None` if the slice is too short.
+//! Numbers in either byte order. Reading at an offset returns `None` if the slice is too short.
 
 /// The byte order of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Order {
+pub(in crate::metadata) enum ByteOrder {
     /// Most significant byte first: `MM`.
     Big,
     /// Least significant byte first: `II`.
     Little,
 }
 
+impl ByteOrder {
+    /// Returns the bytes of a 16-bit number.
+    pub(in crate::metadata) fn u16_bytes(self, number: u16) -> [u8; 2] {
+        match self {
+            ByteOrder::Big => number.to_be_bytes(),
+            ByteOrder::Little => number.to_le_bytes(),
+        }
+    }
+
+    /// Returns the bytes of a 32-bit number.
+    pub(in crate::metadata) fn u32_bytes(self, number: u32) -> [u8; 4] {
+        match self {
+            ByteOrder::Big => number.to_be_bytes(),
+            ByteOrder::Little => number.to_le_bytes(),
+        }
+    }
+}
+
 /// Returns the 16-bit number at an offset.
-pub(super) fn u16_at(bytes: &[u8], at: usize, order: Order) -> Option<u16> {
+pub(in crate::metadata) fn u16_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u16> {
     let pair = bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
     Some(match order {
-        Order::Big => u16::from_be_bytes(pair),
-        Order::Little => u16::from_le_bytes(pair),
+        ByteOrder::Big => u16::from_be_bytes(pair),
+        ByteOrder::Little => u16::from_le_bytes(pair),
     })
 }
 
 /// Returns the 32-bit number at an offset.
-pub(super) fn u32_at(bytes: &[u8], at: usize, order: Order) -> Option<u32> {
+pub(in crate::metadata) fn u32_at(bytes: &[u8], at: usize, order: ByteOrder) -> Option<u32> {
     let four = bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
     Some(match order {
-        Order::Big => u32::from_be_bytes(four),
-        Order::Little => u32::from_le_bytes(four),
+        ByteOrder::Big => u32::from_be_bytes(four),
+        ByteOrder::Little => u32::from_le_bytes(four),
     })
 }
 

@@ -1,7 +1,7 @@
 //! EXIF: a TIFF directory, of which the few tags with text are read. A custom reader, because it must accept what the
 //! tools write: a repeated `Exif` marker, tags in the wrong directory, offsets beyond the end.
 
-use super::bytes::{Order, u16_at, u32_at};
+use super::bytes::{ByteOrder, u16_at, u32_at};
 use super::{Slot, Texts, text};
 
 /// The maximum number of entries read from one directory.
@@ -30,16 +30,16 @@ pub(super) fn read(block: &[u8], offset: u64, texts: &mut Texts) {
 }
 
 /// Returns the byte order stated in a TIFF header.
-pub(super) fn byte_order(tiff: &[u8]) -> Option<Order> {
+pub(super) fn byte_order(tiff: &[u8]) -> Option<ByteOrder> {
     match tiff {
-        [b'I', b'I', ..] => Some(Order::Little),
-        [b'M', b'M', ..] => Some(Order::Big),
+        [b'I', b'I', ..] => Some(ByteOrder::Little),
+        [b'M', b'M', ..] => Some(ByteOrder::Big),
         _ => None,
     }
 }
 
 /// Returns the text of a tag's value; `None` for a tag without text.
-pub(super) fn tag_text(tag: u16, kind: u16, value: &[u8], order: Order) -> Option<String> {
+pub(super) fn tag_text(tag: u16, kind: u16, value: &[u8], order: ByteOrder) -> Option<String> {
     match (tag, kind) {
         (USER_COMMENT, _) => Some(text::user_comment(value, order)),
         (MAKER_NOTE, 2 | 7) if value.iter().all(|byte| byte.is_ascii_graphic() || matches!(byte, 0 | b' ')) => {
@@ -54,7 +54,7 @@ pub(super) fn tag_text(tag: u16, kind: u16, value: &[u8], order: Order) -> Optio
 
 struct Tiff<'a> {
     bytes: &'a [u8],
-    order: Order,
+    order: ByteOrder,
     offset: u64,
     texts: &'a mut Texts,
 }

@@ -2,19 +2,19 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bytes::{Order, u16_at};
-use super::input::Input;
+use super::bytes::{ByteOrder, u16_at};
+use super::input::MediaInput;
 use super::{Slot, Texts, jumbf, text};
 
 /// The maximum number of blocks visited.
 const MAX_BLOCKS: usize = 100_000;
 
 /// Lists the texts of a GIF.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(6)?;
     let Some(head) = input.array::<7>()? else { return Ok(()) };
-    texts.width = u16_at(&head, 0, Order::Little).map(u32::from);
-    texts.height = u16_at(&head, 2, Order::Little).map(u32::from);
+    texts.width = u16_at(&head, 0, ByteOrder::Little).map(u32::from);
+    texts.height = u16_at(&head, 2, ByteOrder::Little).map(u32::from);
     input.skip(table(head[4]))?;
     for _ in 0..MAX_BLOCKS {
         let at = input.at();
@@ -46,7 +46,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
 }
 
 /// Reads an application block. XMP is written without lengths, so every 255th byte only looks like one.
-fn application<R: Read + Seek>(input: &mut Input<R>, at: u64, texts: &mut Texts) -> io::Result<()> {
+fn application<R: Read + Seek>(input: &mut MediaInput<R>, at: u64, texts: &mut Texts) -> io::Result<()> {
     let name = match input.byte()? {
         Some(length) => input.bytes(u64::from(length))?,
         None => return Ok(()),
@@ -71,7 +71,7 @@ fn table(flags: u8) -> u64 {
 }
 
 /// Reads sub-blocks to their end and returns at most `most` bytes of them, with or without the lengths in between.
-fn blocks<R: Read + Seek>(input: &mut Input<R>, most: u64, with_lengths: bool) -> io::Result<Vec<u8>> {
+fn blocks<R: Read + Seek>(input: &mut MediaInput<R>, most: u64, with_lengths: bool) -> io::Result<Vec<u8>> {
     let mut kept = Vec::new();
     while let Some(size @ 1..) = input.byte()? {
         let full = u64::try_from(kept.len()).unwrap_or(u64::MAX).saturating_add(u64::from(size) + 1) > most;

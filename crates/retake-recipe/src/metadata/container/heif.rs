@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::bytes::{Order, u16_at, u32_at, uint_at};
+use super::bytes::{ByteOrder, u16_at, u32_at, uint_at};
 
 /// The maximum number of items examined.
 const MAX_ITEMS: usize = 2_000;
@@ -70,7 +70,7 @@ pub(super) fn read(meta: &[u8], offset: u64) -> Directory {
 /// Iterates over boxes: kind, offset of the contents, contents.
 fn boxes(bytes: &[u8], mut at: usize) -> impl Iterator<Item = (&[u8; 4], usize, &[u8])> {
     std::iter::from_fn(move || {
-        let size = usize::try_from(u32_at(bytes, at, Order::Big)?).ok()?;
+        let size = usize::try_from(u32_at(bytes, at, ByteOrder::Big)?).ok()?;
         let kind = bytes.get(at + 4..at + 8)?.try_into().ok()?;
         let end = if size == 0 { bytes.len() } else { at.checked_add(size.max(8))?.min(bytes.len()) };
         let start = at + 8;
@@ -161,7 +161,7 @@ fn locations(iloc: &[u8]) -> Vec<Place> {
 fn largest(iprp: &[u8], directory: &mut Directory) {
     let properties = boxes(iprp, 0).filter(|(kind, _, _)| *kind == b"ipco");
     let sizes = properties.flat_map(|(_, _, ipco)| boxes(ipco, 0)).filter(|(kind, _, _)| *kind == b"ispe");
-    let size = |contents: &[u8]| Some((u32_at(contents, 4, Order::Big)?, u32_at(contents, 8, Order::Big)?));
+    let size = |contents: &[u8]| Some((u32_at(contents, 4, ByteOrder::Big)?, u32_at(contents, 8, ByteOrder::Big)?));
     let sizes = sizes.filter_map(|(_, _, contents)| size(contents));
     if let Some((width, height)) = sizes.max_by_key(|(width, height)| u64::from(*width) * u64::from(*height)) {
         (directory.width, directory.height) = (Some(width), Some(height));
@@ -170,7 +170,7 @@ fn largest(iprp: &[u8], directory: &mut Directory) {
 
 /// Returns whether one of the brands in an `ftyp` box is among these.
 pub(super) fn has_brand(file: &[u8], brands: &[&[u8; 4]]) -> bool {
-    let size = u32_at(file, 0, Order::Big).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+    let size = u32_at(file, 0, ByteOrder::Big).and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
     let listed = file.get(8..size.min(file.len())).unwrap_or_default();
     // The major brand, its version, the compatible brands; a version never looks like a brand.
     listed.chunks_exact(4).any(|brand| brands.iter().any(|known| known.as_slice() == brand))
@@ -178,5 +178,5 @@ pub(super) fn has_brand(file: &[u8], brands: &[&[u8; 4]]) -> bool {
 
 /// Returns the 16-bit number that QuickTime stores as text length.
 pub(super) fn text_length(bytes: &[u8]) -> Option<usize> {
-    u16_at(bytes, 0, Order::Big).map(usize::from)
+    u16_at(bytes, 0, ByteOrder::Big).map(usize::from)
 }

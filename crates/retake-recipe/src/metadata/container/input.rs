@@ -3,24 +3,24 @@
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
 
 /// A buffered reader that knows its position and, for files, the end of the data.
-pub(super) struct Input<R> {
+pub(super) struct MediaInput<R> {
     reader: BufReader<R>,
     at: u64,
     /// The length of the file; `u64::MAX` for a stream, whose length is unknown.
     end: u64,
 }
 
-impl<R: Read + Seek> Input<R> {
+impl<R: Read + Seek> MediaInput<R> {
     /// Creates an input over a seekable source, starting at its first byte.
-    pub(super) fn new(mut reader: R) -> io::Result<Input<R>> {
+    pub(super) fn new(mut reader: R) -> io::Result<MediaInput<R>> {
         let end = reader.seek(SeekFrom::End(0))?;
         reader.seek(SeekFrom::Start(0))?;
-        Ok(Input { reader: BufReader::new(reader), at: 0, end })
+        Ok(MediaInput { reader: BufReader::new(reader), at: 0, end })
     }
 
     /// Creates an input over a stream whose length is unknown.
-    pub(super) fn unbounded(reader: R) -> Input<R> {
-        Input { reader: BufReader::new(reader), at: 0, end: u64::MAX }
+    pub(super) fn unbounded(reader: R) -> MediaInput<R> {
+        MediaInput { reader: BufReader::new(reader), at: 0, end: u64::MAX }
     }
 
     /// Returns the offset of the next byte.

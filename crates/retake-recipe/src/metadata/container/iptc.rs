@@ -1,6 +1,6 @@
 //! IPTC records, in a Photoshop resource: some tools repeat the description there, and vendors credit themselves.
 
-use super::bytes::{Order, u16_at, u32_at};
+use super::bytes::{ByteOrder, u16_at, u32_at};
 use super::{Slot, Texts, text};
 
 /// The resource that holds IPTC records.
@@ -16,10 +16,10 @@ pub(super) fn read(segment: &[u8], offset: u64, texts: &mut Texts) {
 /// Lists the texts of Photoshop's resources.
 pub(super) fn resources(mut rest: &[u8], offset: u64, texts: &mut Texts) {
     while let Some(resource) = rest.strip_prefix(b"8BIM") {
-        let Some(id) = u16_at(resource, 0, Order::Big) else { return };
+        let Some(id) = u16_at(resource, 0, ByteOrder::Big) else { return };
         // A length-prefixed name, padded to an even length.
         let name = resource.get(2).map_or(0, |length| (usize::from(*length) + 2) & !1);
-        let Some(size) = u32_at(resource, 2 + name, Order::Big).and_then(|size| usize::try_from(size).ok()) else {
+        let Some(size) = u32_at(resource, 2 + name, ByteOrder::Big).and_then(|size| usize::try_from(size).ok()) else {
             return;
         };
         let start = 6 + name;
@@ -34,7 +34,7 @@ pub(super) fn resources(mut rest: &[u8], offset: u64, texts: &mut Texts) {
 /// Lists the texts of IPTC records.
 pub(super) fn records(mut data: &[u8], offset: u64, texts: &mut Texts) {
     while let [0x1c, record, kind, rest @ ..] = data {
-        let Some(length) = u16_at(rest, 0, Order::Big).map(usize::from) else { return };
+        let Some(length) = u16_at(rest, 0, ByteOrder::Big).map(usize::from) else { return };
         let Some(value) = rest.get(2..).and_then(|value| value.get(..length.min(value.len()))) else { return };
         // Record 2 contains the texts for people; record 1 and the version do not.
         if *record == 2 && *kind != 0 {

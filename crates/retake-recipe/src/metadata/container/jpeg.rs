@@ -2,8 +2,8 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bytes::{Order, u16_at, u32_at};
-use super::input::Input;
+use super::bytes::{ByteOrder, u16_at, u32_at};
+use super::input::MediaInput;
 use super::{Slot, Texts, exif, iptc, jumbf, text};
 
 /// The prefix of an XMP segment.
@@ -12,7 +12,7 @@ const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 const EXTENDED_XMP: &[u8] = b"http://ns.adobe.com/xmp/extension/\0";
 
 /// Lists the texts of a JPEG.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(2)?;
     let mut parts = Parts::default();
     segments(input, texts, &mut parts)?;
@@ -38,7 +38,7 @@ impl Parts {
     /// Adds a part of a JUMBF box: `JP`, the number of the box, the number of the part, the box header again.
     fn add_manifest(&mut self, segment: &[u8], offset: u64) {
         let Some((number, part)) =
-            segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, Order::Big)?, rest.get(6..)?)))
+            segment.strip_prefix(b"JP").and_then(|rest| Some((u32_at(rest, 2, ByteOrder::Big)?, rest.get(6..)?)))
         else {
             return;
         };
@@ -62,7 +62,7 @@ impl Parts {
     }
 }
 
-fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, parts: &mut Parts) -> io::Result<()> {
+fn segments<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts, parts: &mut Parts) -> io::Result<()> {
     loop {
         let at = input.at();
         let marker = match input.array::<2>()? {
@@ -99,8 +99,8 @@ fn segments<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts, parts: &mut
         match marker {
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
                 let frame = input.bytes(length.min(5))?;
-                texts.height = u16_at(&frame, 1, Order::Big).map(u32::from);
-                texts.width = u16_at(&frame, 3, Order::Big).map(u32::from);
+                texts.height = u16_at(&frame, 1, ByteOrder::Big).map(u32::from);
+                texts.width = u16_at(&frame, 3, ByteOrder::Big).map(u32::from);
                 input.skip(length.saturating_sub(5))?;
             }
             0xe1 => {

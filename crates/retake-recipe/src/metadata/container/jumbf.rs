@@ -7,7 +7,7 @@
 use ciborium::Value as Cbor;
 use serde_json::{Map, Number, Value};
 
-use super::bytes::{Order, u32_at, uint_at};
+use super::bytes::{ByteOrder, u32_at, uint_at};
 use super::{Slot, Texts};
 
 /// The maximum nesting depth of boxes and values.
@@ -102,7 +102,7 @@ impl<'a> Iterator for Boxes<'a> {
     type Item = Box<'a>;
 
     fn next(&mut self) -> Option<Box<'a>> {
-        let length = usize::try_from(u32_at(self.bytes, 0, Order::Big)?).ok()?;
+        let length = usize::try_from(u32_at(self.bytes, 0, ByteOrder::Big)?).ok()?;
         let kind = self.bytes.get(4..8)?.try_into().ok()?;
         // 0 extends to the end, and 1 means a 64-bit length.
         let (start, end) = match length {

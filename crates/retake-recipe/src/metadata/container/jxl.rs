@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek};
 use brotli_decompressor::Decompressor;
 
 use super::bmff::{Head, capped, exif_block};
-use super::input::Input;
+use super::input::MediaInput;
 use super::{Slot, Texts, jumbf, text};
 
 /// The first bytes of a bare codestream.
@@ -16,14 +16,18 @@ pub(super) const CONTAINER: &[u8] = b"\0\0\0\x0cJXL \r\n\x87\n";
 /// Reads the size of the image from the beginning of its codestream.
 pub(super) fn size(codestream: &[u8], texts: &mut Texts) {
     let Some(bytes) = codestream.strip_prefix(CODESTREAM) else { return };
-    let mut bits = Bits { bytes, at: 0 };
+    let mut bits = CodestreamBits { bytes, at: 0 };
     if let Some((width, height)) = read_size(&mut bits) {
         (texts.width, texts.height) = (Some(width), Some(height));
     }
 }
 
 /// Reads a box whose contents are compressed with Brotli.
-pub(super) fn compressed_box<R: Read + Seek>(input: &mut Input<R>, head: Head, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn compressed_box<R: Read + Seek>(
+    input: &mut MediaInput<R>,
+    head: Head,
+    texts: &mut Texts,
+) -> io::Result<()> {
     let Some(kind) = input.array::<4>()? else { return Ok(()) };
     if ![*b"Exif", *b"xml ", *b"jumb"].contains(&kind) {
         return Ok(());
@@ -50,9 +54,9 @@ pub(super) fn compressed_box<R: Read + Seek>(input: &mut Input<R>, head: Head, t
 }
 
 /// Parses `SizeHeader`: the height, then a ratio that determines the width, or the width itself.
-fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
+fn read_size(bits: &mut CodestreamBits<'_>) -> Option<(u32, u32)> {
     let small = bits.take(1)? == 1;
-    let side = |bits: &mut Bits<'_>| {
+    let side = |bits: &mut CodestreamBits<'_>| {
         if small {
             return Some((bits.take(5)? + 1) * 8);
         }
@@ -80,12 +84,12 @@ fn read_size(bits: &mut Bits<'_>) -> Option<(u32, u32)> {
 }
 
 /// The bits of a codestream, least significant first.
-struct Bits<'a> {
+struct CodestreamBits<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
-impl Bits<'_> {
+impl CodestreamBits<'_> {
     fn take(&mut self, count: u32) -> Option<u32> {
         let mut value = 0;
         for place in 0..count {

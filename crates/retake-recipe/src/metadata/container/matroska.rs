@@ -3,7 +3,7 @@
 
 use std::io::{self, Read, Seek};
 
-use super::input::Input;
+use super::input::MediaInput;
 use super::{Poster, Slot, Texts, text};
 
 /// The first bytes of a Matroska or WebM file.
@@ -43,13 +43,13 @@ pub(super) fn is_webm(bytes: &[u8]) -> bool {
 }
 
 /// Lists the texts of a Matroska or WebM file.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     let end = input.at().saturating_add(input.left());
-    let mut walk = Walk { visited: 0, texts, tag: None, file: File::default() };
+    let mut walk = ElementWalk { visited: 0, texts, tag: None, file: File::default() };
     walk.elements(input, end, 0)
 }
 
-struct Walk<'a> {
+struct ElementWalk<'a> {
     visited: usize,
     texts: &'a mut Texts,
     /// The name of the tag whose value comes next.
@@ -65,8 +65,8 @@ struct File {
     data: Option<(u64, u64)>,
 }
 
-impl Walk<'_> {
-    fn elements<R: Read + Seek>(&mut self, input: &mut Input<R>, end: u64, depth: usize) -> io::Result<()> {
+impl ElementWalk<'_> {
+    fn elements<R: Read + Seek>(&mut self, input: &mut MediaInput<R>, end: u64, depth: usize) -> io::Result<()> {
         while input.at() < end {
             if self.visited >= MAX_ELEMENTS {
                 self.texts.note(format!("only the first {MAX_ELEMENTS} elements were visited"));
@@ -90,7 +90,7 @@ impl Walk<'_> {
 
     fn visit<R: Read + Seek>(
         &mut self,
-        input: &mut Input<R>,
+        input: &mut MediaInput<R>,
         id: u32,
         start: u64,
         end: u64,
@@ -175,7 +175,7 @@ impl Walk<'_> {
 }
 
 /// Reads the id of an element: up to four bytes, including the length marker bit.
-fn id<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<u32>> {
+fn id<R: Read + Seek>(input: &mut MediaInput<R>) -> io::Result<Option<u32>> {
     let Some(first) = input.byte()? else { return Ok(None) };
     let more = first.leading_zeros();
     if more > 3 {
@@ -190,7 +190,7 @@ fn id<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<u32>> {
 }
 
 /// Reads the size of an element; the inner `None` means an unknown size (all bits set).
-fn size<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Option<Option<u64>>> {
+fn size<R: Read + Seek>(input: &mut MediaInput<R>) -> io::Result<Option<Option<u64>>> {
     let Some(first) = input.byte()? else { return Ok(None) };
     let more = first.leading_zeros();
     if more > 7 {

@@ -30,7 +30,8 @@ use std::io::{self, Read, Seek};
 use serde_json::Value;
 
 use super::json;
-use input::{Forward, Input};
+pub(super) use bytes::{ByteOrder, u16_at, u32_at};
+use input::{Forward, MediaInput};
 pub(super) use jumbf::SIGNATURE;
 
 /// The maximum amount of text taken from one file, inflated or not; the largest workflows seen have 1 MB.
@@ -279,15 +280,15 @@ pub(super) struct Texts {
 
 /// Lists the texts of a file.
 pub(super) fn walk(reader: impl Read + Seek) -> io::Result<Texts> {
-    walk_input(&mut Input::new(reader)?)
+    walk_input(&mut MediaInput::new(reader)?)
 }
 
 /// Lists the texts of a stream that cannot seek.
 pub(super) fn walk_stream(reader: impl Read) -> io::Result<Texts> {
-    walk_input(&mut Input::unbounded(Forward(reader)))
+    walk_input(&mut MediaInput::unbounded(Forward(reader)))
 }
 
-fn walk_input<R: Read + Seek>(input: &mut Input<R>) -> io::Result<Texts> {
+fn walk_input<R: Read + Seek>(input: &mut MediaInput<R>) -> io::Result<Texts> {
     let mut texts = Texts { format: Format::of(&input.peek(MAGIC_BYTES)?), ..Texts::default() };
     match texts.format {
         Some(Format::Png) => png::walk(input, &mut texts)?,

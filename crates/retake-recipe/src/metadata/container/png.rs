@@ -3,8 +3,8 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bytes::{Order, u32_at};
-use super::input::Input;
+use super::bytes::{ByteOrder, u32_at};
+use super::input::MediaInput;
 use super::{Slot, Texts, exif, jumbf, text};
 
 /// The first bytes of a PNG.
@@ -16,7 +16,7 @@ const XMP_KEYWORD: &str = "XML:com.adobe.xmp";
 const MAX_CHUNKS: usize = 1_000_000;
 
 /// Lists the texts of a PNG.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(8)?;
     let mut ended = false;
     for _ in 0..MAX_CHUNKS {
@@ -46,8 +46,8 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
             }
             b"IHDR" => {
                 let head = input.bytes(length.min(13))?;
-                texts.width = u32_at(&head, 0, Order::Big);
-                texts.height = u32_at(&head, 4, Order::Big);
+                texts.width = u32_at(&head, 0, ByteOrder::Big);
+                texts.height = u32_at(&head, 4, ByteOrder::Big);
                 texts.alpha = matches!(head.get(9), Some(4 | 6));
                 input.skip(length.saturating_sub(13))?;
             }

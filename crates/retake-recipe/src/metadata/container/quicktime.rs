@@ -3,10 +3,10 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bmff::{Head, Walk, capped};
-use super::bytes::{Order, u32_at};
+use super::bmff::{BoxWalk, Head, capped};
+use super::bytes::{ByteOrder, u32_at};
 use super::heif::text_length;
-use super::input::Input;
+use super::input::MediaInput;
 use super::{Poster, Slot, Texts, text};
 
 /// The maximum number of names taken from `keys`.
@@ -14,8 +14,8 @@ const MAX_KEYS: usize = 1_000;
 
 /// Reads the user data of a movie or a track.
 pub(super) fn user_data<R: Read + Seek>(
-    walk: &mut Walk,
-    input: &mut Input<R>,
+    walk: &mut BoxWalk,
+    input: &mut MediaInput<R>,
     head: Head,
     depth: usize,
     texts: &mut Texts,
@@ -42,8 +42,8 @@ pub(super) fn user_data<R: Read + Seek>(
 
 /// Reads a metadata box: its names, then its items.
 pub(super) fn meta<R: Read + Seek>(
-    walk: &mut Walk,
-    input: &mut Input<R>,
+    walk: &mut BoxWalk,
+    input: &mut MediaInput<R>,
     head: Head,
     _depth: usize,
     texts: &mut Texts,
@@ -69,13 +69,18 @@ pub(super) fn meta<R: Read + Seek>(
 /// Reads the size of the first visible track: 16.16 fixed-point numbers at the end of `tkhd`.
 pub(super) fn track_size(tkhd: &[u8], texts: &mut Texts) {
     let at = if tkhd.first() == Some(&1) { 88 } else { 76 };
-    let side = |at: usize| u32_at(tkhd, at, Order::Big).map(|side| side >> 16).filter(|side| *side > 0);
+    let side = |at: usize| u32_at(tkhd, at, ByteOrder::Big).map(|side| side >> 16).filter(|side| *side > 0);
     if let (None, Some(width), Some(height)) = (texts.width, side(at), side(at + 4)) {
         (texts.width, texts.height) = (Some(width), Some(height));
     }
 }
 
-fn item_texts<R: Read + Seek>(input: &mut Input<R>, item: Head, keys: &[String], texts: &mut Texts) -> io::Result<()> {
+fn item_texts<R: Read + Seek>(
+    input: &mut MediaInput<R>,
+    item: Head,
+    keys: &[String],
+    texts: &mut Texts,
+) -> io::Result<()> {
     let number = usize::try_from(u32::from_be_bytes(item.kind)).ok();
     let keyed = number.and_then(|number| keys.get(number.checked_sub(1)?));
     let slot = Slot::Mp4(if keyed.is_some() { "keys" } else { "ilst" });
@@ -115,7 +120,7 @@ fn item_texts<R: Read + Seek>(input: &mut Input<R>, item: Head, keys: &[String],
 fn names(keys: &[u8]) -> Vec<String> {
     let mut names = Vec::new();
     let mut rest = keys.get(8..).unwrap_or_default();
-    while let Some(size) = u32_at(rest, 0, Order::Big).and_then(|size| usize::try_from(size).ok()) {
+    while let Some(size) = u32_at(rest, 0, ByteOrder::Big).and_then(|size| usize::try_from(size).ok()) {
         let Some(name) = rest.get(8..size) else { break };
         if names.len() >= MAX_KEYS {
             break;
@@ -130,9 +135,9 @@ fn names(keys: &[u8]) -> Vec<String> {
 
 /// Visits a sequence of small boxes; an invalid box ends it.
 fn for_each_box<R: Read + Seek>(
-    input: &mut Input<R>,
+    input: &mut MediaInput<R>,
     end: u64,
-    mut visit: impl FnMut(&mut Input<R>, Head) -> io::Result<()>,
+    mut visit: impl FnMut(&mut MediaInput<R>, Head) -> io::Result<()>,
 ) -> io::Result<()> {
     const MAX_BOXES: usize = 2_000;
     for _ in 0..MAX_BOXES {

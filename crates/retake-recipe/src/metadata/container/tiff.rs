@@ -2,9 +2,9 @@
 
 use std::io::{self, ErrorKind, Read, Seek};
 
-use super::bytes::{Order, u16_at, u32_at};
+use super::bytes::{ByteOrder, u16_at, u32_at};
 use super::exif::{self, EXIF_DIRECTORY, MAX_ENTRIES};
-use super::input::Input;
+use super::input::MediaInput;
 use super::{Slot, Texts, iptc, text};
 
 /// The maximum number of directories read.
@@ -21,7 +21,7 @@ pub(super) fn is_tiff(bytes: &[u8]) -> bool {
 }
 
 /// Lists the texts of a TIFF file.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     let Some(head) = input.array::<8>()? else { return Ok(()) };
     let Some(order) = exif::byte_order(&head) else { return Ok(()) };
     let mut pending: Vec<(u32, &'static str)> = vec![(u32_at(&head, 4, order).unwrap_or(0), "IFD0")];
@@ -44,10 +44,10 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
 
 /// Reads one directory and returns the directories it points to.
 fn directory<R: Read + Seek>(
-    input: &mut Input<R>,
+    input: &mut MediaInput<R>,
     at: u32,
     name: &'static str,
-    order: Order,
+    order: ByteOrder,
     texts: &mut Texts,
 ) -> io::Result<Vec<(u32, &'static str)>> {
     input.seek_to(u64::from(at))?;
@@ -91,10 +91,10 @@ fn directory<R: Read + Seek>(
 
 /// Reads the value of an entry: from the entry if it fits, otherwise from where it points to.
 fn value<R: Read + Seek>(
-    input: &mut Input<R>,
+    input: &mut MediaInput<R>,
     entry: &[u8],
     length: u64,
-    order: Order,
+    order: ByteOrder,
     texts: &mut Texts,
 ) -> io::Result<(Vec<u8>, u64)> {
     if length <= 4 {

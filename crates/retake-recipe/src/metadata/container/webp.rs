@@ -2,12 +2,12 @@
 
 use std::io::{self, Read, Seek};
 
-use super::bytes::{Order, u16_at, u32_at};
-use super::input::Input;
+use super::bytes::{ByteOrder, u16_at, u32_at};
+use super::input::MediaInput;
 use super::{Slot, Texts, exif, jumbf, text};
 
 /// Lists the texts of a WebP.
-pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> io::Result<()> {
+pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts) -> io::Result<()> {
     input.skip(12)?;
     while input.left() >= 8 {
         let at = input.at();
@@ -51,7 +51,7 @@ pub(super) fn walk<R: Read + Seek>(input: &mut Input<R>, texts: &mut Texts) -> i
 
 fn size(kind: &[u8; 4], head: &[u8], texts: &mut Texts) {
     let three = |at: usize| {
-        let low = u32::from(u16_at(head, at, Order::Little)?);
+        let low = u32::from(u16_at(head, at, ByteOrder::Little)?);
         Some(low | u32::from(*head.get(at + 2)?) << 16)
     };
     let (width, height, alpha) = match kind {
@@ -59,11 +59,11 @@ fn size(kind: &[u8; 4], head: &[u8], texts: &mut Texts) {
             (three(4).map(|w| w + 1), three(7).map(|h| h + 1), head.first().is_some_and(|flags| flags & 16 != 0))
         }
         b"VP8 " => {
-            let side = |at| u16_at(head, at, Order::Little).map(|side| u32::from(side & 0x3fff));
+            let side = |at| u16_at(head, at, ByteOrder::Little).map(|side| u32::from(side & 0x3fff));
             (side(6), side(8), false)
         }
         _ => {
-            let bits = u32_at(head, 1, Order::Little);
+            let bits = u32_at(head, 1, ByteOrder::Little);
             let side = |shift: u32| bits.map(|bits| (bits >> shift & 0x3fff) + 1);
             (side(0), side(14), bits.is_some_and(|bits| bits >> 28 & 1 == 1))
         }

@@ -6,18 +6,18 @@ use chrono::{Datelike, Days, Months, NaiveDate};
 use crate::model::Timestamp;
 
 /// A half-open span of time in milliseconds.
-pub type Span = (i64, i64);
+pub type TimeRange = (i64, i64);
 
 /// A hint for writing a time.
 pub const EXAMPLES: &str = "write 2026-03, 2026-03-14, today, yesterday, last-week, this-month or 7d";
 
 /// Returns the span that a text denotes relative to `now`; `None` if it is not a time.
-pub fn span(text: &str, now: Timestamp) -> Option<Span> {
+pub fn span(text: &str, now: Timestamp) -> Option<TimeRange> {
     let text = text.trim().to_lowercase().replace(['_', ' '], "-");
     named(&text, now.day()).or_else(|| back(&text, now)).or_else(|| dated(&text)).or_else(|| exact(&text))
 }
 
-fn named(text: &str, today: NaiveDate) -> Option<Span> {
+fn named(text: &str, today: NaiveDate) -> Option<TimeRange> {
     let monday = today.checked_sub_days(Days::new(u64::from(today.weekday().num_days_from_monday())))?;
     let month = today.with_day(1)?;
     let year = month.with_month(1)?;
@@ -35,7 +35,7 @@ fn named(text: &str, today: NaiveDate) -> Option<Span> {
 }
 
 /// Parses `7d`, `36h` or `2w`: that long back from now.
-fn back(text: &str, now: Timestamp) -> Option<Span> {
+fn back(text: &str, now: Timestamp) -> Option<TimeRange> {
     let (number, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let hours = match unit {
         "h" => 1,
@@ -49,7 +49,7 @@ fn back(text: &str, now: Timestamp) -> Option<Span> {
 }
 
 /// Parses a year, a month or a day.
-fn dated(text: &str) -> Option<Span> {
+fn dated(text: &str) -> Option<TimeRange> {
     let mut parts = text.split('-').map(|part| {
         part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse::<u32>().ok()).flatten().ok_or(part.len())
     });
@@ -71,12 +71,12 @@ fn dated(text: &str) -> Option<Span> {
     days(first, end)
 }
 
-fn exact(text: &str) -> Option<Span> {
+fn exact(text: &str) -> Option<TimeRange> {
     let at = text.to_uppercase().parse::<Timestamp>().ok()?.millis();
     Some((at, at + 1))
 }
 
-fn days(from: NaiveDate, until: NaiveDate) -> Option<Span> {
+fn days(from: NaiveDate, until: NaiveDate) -> Option<TimeRange> {
     let millis = |day: NaiveDate| Some(day.and_hms_opt(0, 0, 0)?.and_utc().timestamp_millis());
     Some((millis(from)?, millis(until)?))
 }

@@ -16,7 +16,7 @@ use flate2::write::GzEncoder;
 const SIZES: std::ops::RangeInclusive<u64> = 1024..=4 * 1024 * 1024;
 
 /// Compresses the response to a request.
-pub(super) async fn squeeze(request: Request, next: Next) -> Response {
+pub(super) async fn compress(request: Request, next: Next) -> Response {
     let accepted = request.headers().get(ACCEPT_ENCODING).and_then(|it| it.to_str().ok()).unwrap_or_default();
     let accepts = accepted.split(',').any(|it| it.trim().split(';').next() == Some("gzip"));
     let response = next.run(request).await;

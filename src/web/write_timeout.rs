@@ -10,16 +10,16 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream with a write timeout.
-pub(super) struct Patient<S> {
+pub(super) struct WriteTimeout<S> {
     inner: S,
-    patience: Duration,
+    timeout: Duration,
     waiting: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Patient<S> {
+impl<S> WriteTimeout<S> {
     /// Creates a stream whose writes fail after this time without progress.
-    pub(super) fn new(inner: S, patience: Duration) -> Patient<S> {
-        Patient { inner, patience, waiting: None }
+    pub(super) fn new(inner: S, timeout: Duration) -> WriteTimeout<S> {
+        WriteTimeout { inner, timeout, waiting: None }
     }
 
     /// Returns the result of a write, or an error once it has waited too long.
@@ -28,8 +28,8 @@ impl<S> Patient<S> {
             self.waiting = None;
             return written;
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(patience)));
+        let timeout = self.timeout;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(timeout)));
         waiting
             .as_mut()
             .poll(context)
@@ -37,7 +37,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.inner).poll_write(context, bytes);
         self.bounded(context, written)
@@ -85,17 +85,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_takes_nothing_is_left_and_who_is_slow_is_not() {
+    fn a_client_that_reads_nothing_times_out_and_a_slow_one_does_not() {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             // The peer is connected, has room for four bytes, and never reads.
             let (ours, _theirs) = duplex(4);
-            let error = Patient::new(ours, Duration::from_millis(10)).write_all(b"an answer").await.unwrap_err();
+            let error = WriteTimeout::new(ours, Duration::from_millis(10)).write_all(b"an answer").await.unwrap_err();
             assert_eq!(error.kind(), io::ErrorKind::TimedOut);
 
             // Every byte read restarts the timeout, so a slow reader still receives everything.
             let (ours, mut theirs) = duplex(1);
-            let mut patient = Patient::new(ours, Duration::from_secs(3600));
+            let mut patient = WriteTimeout::new(ours, Duration::from_secs(3600));
             let write = async { patient.write_all(b"an answer").await };
             let read = async {
                 let mut taken = [0; 9];

@@ -1,4 +1,4 @@
-//! How long a process waits for the owner of the workspace, and what it reports meanwhile.
+//! Waiting for the owner of the workspace: the timeout, and the notices meanwhile.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -22,22 +22,22 @@ pub struct WaitNotice {
 /// A callback for [`WaitNotice`]s: after two seconds, and every second from then on.
 pub type OnWait = Arc<dyn Fn(WaitNotice) + Send + Sync>;
 
-/// How long a caller waits for a silent owner, and whom it tells.
+/// The timeout of a caller that waits for a silent owner, and its callback.
 #[derive(Clone)]
-pub(super) struct Waiting {
+pub(super) struct OwnerWait {
     on_wait: Option<OnWait>,
     timeout: Duration,
 }
 
-impl Default for Waiting {
-    fn default() -> Waiting {
-        Waiting::new(None, None)
+impl Default for OwnerWait {
+    fn default() -> OwnerWait {
+        OwnerWait::new(None, None)
     }
 }
 
-impl Waiting {
-    pub(super) fn new(on_wait: Option<OnWait>, timeout: Option<Duration>) -> Waiting {
-        Waiting { on_wait, timeout: timeout.unwrap_or(OWNER_TIMEOUT) }
+impl OwnerWait {
+    pub(super) fn new(on_wait: Option<OnWait>, timeout: Option<Duration>) -> OwnerWait {
+        OwnerWait { on_wait, timeout: timeout.unwrap_or(OWNER_TIMEOUT) }
     }
 
     /// Returns whether an owner that has been silent since then is given up.

@@ -2,7 +2,7 @@
 //!
 //! The idempotency key prevents a run from being recorded twice. But two imports that read a folder at different times
 //! may group its files differently, and then their keys differ too. Therefore only one process at a time decides and
-//! records a turn, after catching up with what the others recorded. Reading and hashing, which take the time, need no
+//! records a batch, after catching up with what the others recorded. Reading and hashing, which take the time, need no
 //! lock.
 
 use std::fs::File;
@@ -19,18 +19,18 @@ const LOCK: &str = "import.lock";
 const ROWS: usize = 1000;
 
 /// The lock, released on drop or when the process exits.
-pub(super) struct Turn {
+pub(super) struct ImportLock {
     /// `None` if the file cannot be created or locked; then only the keys prevent duplicates.
     _lock: Option<File>,
 }
 
 impl Intake<'_> {
     /// Waits for the lock, then catches up with what others recorded for images made at this time or later.
-    pub(super) fn turn(&mut self, from: Timestamp) -> Result<Turn, Error> {
+    pub(super) fn lock(&mut self, from: Timestamp) -> Result<ImportLock, Error> {
         let lock = File::options().create(true).append(true).open(self.workspace.dir().join(LOCK));
-        let turn = Turn { _lock: lock.ok().filter(|file| file.lock().is_ok()) };
+        let lock = ImportLock { _lock: lock.ok().filter(|file| file.lock().is_ok()) };
         self.catch_up(from)?;
-        Ok(turn)
+        Ok(lock)
     }
 
     /// Reads the sessions that changed. A session was last modified no earlier than its images were made, so earlier

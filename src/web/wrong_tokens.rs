@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parking_lot::Mutex;
 
 /// The maximum number of wrong tokens per client within [`WINDOW`].
-const MAX_GUESSES: u32 = 20;
+const MAX_WRONG_TOKENS: u32 = 20;
 /// How long wrong tokens count, and the maximum time for which a client is refused.
 const WINDOW: Duration = Duration::from_secs(60);
 /// The maximum number of clients tracked individually; all others count as one.
@@ -20,16 +20,16 @@ pub(super) struct Peer(pub(super) IpAddr);
 
 /// The wrong tokens of every client.
 #[derive(Default)]
-pub(super) struct Guesses {
+pub(super) struct WrongTokens {
     clients: Mutex<HashMap<Option<IpAddr>, (u32, Instant)>>,
 }
 
-impl Guesses {
+impl WrongTokens {
     /// Returns whether a client is currently refused.
     pub(super) fn is_refused(&self, peer: Option<Peer>, now: Instant) -> bool {
         let mut clients = self.clients.lock();
         clients.retain(|_, (_, since)| now.saturating_duration_since(*since) < WINDOW);
-        let known = |key| clients.get(&key).is_some_and(|(count, _)| *count >= MAX_GUESSES);
+        let known = |key| clients.get(&key).is_some_and(|(count, _)| *count >= MAX_WRONG_TOKENS);
         known(key(peer)) || (clients.len() >= MAX_CLIENTS && known(None))
     }
 
@@ -64,27 +64,27 @@ mod tests {
 
     #[test]
     fn too_many_wrong_tokens_are_refused_for_a_while_and_only_from_there() {
-        let (guesses, start) = (Guesses::default(), Instant::now());
-        for _ in 0..MAX_GUESSES {
-            assert!(!guesses.is_refused(peer("10.0.0.7"), start));
-            guesses.count(peer("10.0.0.7"), start);
+        let (wrong_tokens, start) = (WrongTokens::default(), Instant::now());
+        for _ in 0..MAX_WRONG_TOKENS {
+            assert!(!wrong_tokens.is_refused(peer("10.0.0.7"), start));
+            wrong_tokens.count(peer("10.0.0.7"), start);
         }
-        assert!(guesses.is_refused(peer("10.0.0.7"), start));
-        assert!(guesses.is_refused(peer("::ffff:10.0.0.7"), start));
-        assert!(!guesses.is_refused(peer("10.0.0.8"), start));
-        assert!(!guesses.is_refused(peer("10.0.0.7"), start + WINDOW));
+        assert!(wrong_tokens.is_refused(peer("10.0.0.7"), start));
+        assert!(wrong_tokens.is_refused(peer("::ffff:10.0.0.7"), start));
+        assert!(!wrong_tokens.is_refused(peer("10.0.0.8"), start));
+        assert!(!wrong_tokens.is_refused(peer("10.0.0.7"), start + WINDOW));
     }
 
     #[test]
     fn another_address_of_the_same_network_is_the_same_client_and_memory_is_bounded() {
-        let (guesses, start) = (Guesses::default(), Instant::now());
-        for number in 0..MAX_GUESSES {
-            guesses.count(peer(&format!("2001:db8::{number:x}")), start);
+        let (wrong_tokens, start) = (WrongTokens::default(), Instant::now());
+        for number in 0..MAX_WRONG_TOKENS {
+            wrong_tokens.count(peer(&format!("2001:db8::{number:x}")), start);
         }
-        assert!(guesses.is_refused(peer("2001:db8::ffff"), start));
+        assert!(wrong_tokens.is_refused(peer("2001:db8::ffff"), start));
         for number in 0..5000_u32 {
-            guesses.count(Some(Peer(IpAddr::from(number.to_be_bytes()))), start);
+            wrong_tokens.count(Some(Peer(IpAddr::from(number.to_be_bytes()))), start);
         }
-        assert!(guesses.clients.lock().len() <= MAX_CLIENTS + 1);
+        assert!(wrong_tokens.clients.lock().len() <= MAX_CLIENTS + 1);
     }
 }

@@ -12,7 +12,7 @@ use chrono::{NaiveDate, NaiveDateTime, NaiveTime};
 use crate::images::metadata::Precision;
 use crate::model::Timestamp;
 
-use super::look::Found;
+use super::inspect::InspectedImage;
 
 /// The average interval between files below which they count as copied rather than made one by one.
 const COPIED_APART_MILLIS: i64 = 200;
@@ -22,14 +22,14 @@ const COPIED_TOGETHER: usize = 6;
 const ZONES_MILLIS: i64 = 38 * 60 * 60 * 1000;
 
 /// Sets the time of every image and its position among images of the same time. Returns notes on the decisions.
-pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
+pub(super) fn assign_times(found: &mut [InspectedImage]) -> Vec<String> {
     let mut notes = Vec::new();
     let mut folders: BTreeMap<std::path::PathBuf, Vec<usize>> = BTreeMap::new();
     for (number, picture) in found.iter().enumerate() {
         folders.entry(picture.path.parent().unwrap_or(&picture.path).to_owned()).or_default().push(number);
     }
     for (folder, numbers) in &folders {
-        let mut pictures: Vec<&mut Found> = pick(found, numbers);
+        let mut pictures: Vec<&mut InspectedImage> = pick(found, numbers);
         // Sort by counter, or by name if there is none.
         pictures.sort_by_cached_key(|picture| order(picture));
         let copied = shares_one_time(&pictures);
@@ -38,15 +38,15 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
             picture.place = place;
             picture.at = picture.modified;
             let named = named_time(&picture.path);
-            let embedded = picture.light.created_at;
+            let embedded = picture.facts.created_at;
             match (embedded, named) {
                 (Some(created), _) if created.precision == Precision::Second => picture.at = created.at,
                 (_, Some(named)) if copied || !named.allows(picture.modified) => {
                     picture.at = named.at(place);
                     dated += 1;
                 }
-                (Some(created), _) if !Named::Day(created.at.day()).allows(picture.modified) => {
-                    picture.at = Named::Day(created.at.day()).at(place);
+                (Some(created), _) if !TimeInName::Day(created.at.day()).allows(picture.modified) => {
+                    picture.at = TimeInName::Day(created.at.day()).at(place);
                     dated += 1;
                 }
                 _ => {}
@@ -54,26 +54,36 @@ pub(super) fn settle(found: &mut [Found]) -> Vec<String> {
         }
         if copied && dated < pictures.len() {
             notes.push(format!(
-                "{}: its {} files share one time, as after a copy or an unzip; they are in the order of their names",
+                "{}: its {} files share one time, as after copying or unzipping; they are ordered by name",
                 folder.display(),
                 pictures.len()
             ));
         }
         if dated > 0 {
             notes.push(format!(
-                "{}: the date in the name, or in the file, counts for {dated} files, whose own time is another day",
-                folder.display()
+                "{}: {} dated by name or metadata, since the modification time is on another day",
+                folder.display(),
+                files_are(dated)
             ));
         }
-        let touched = if copied { 0 } else { untouch(&mut pictures) };
+        let touched = if copied { 0 } else { undo_touched_times(&mut pictures) };
         if touched > 0 {
             notes.push(format!(
-                "{}: {touched} files are newer than those numbered after them, and count as made before these",
-                folder.display()
+                "{}: {} newer than files with higher numbers, and placed before them",
+                folder.display(),
+                files_are(touched)
             ));
         }
     }
     notes
+}
+
+/// Returns `1 file is` or `2 files are`.
+fn files_are(count: usize) -> String {
+    match count {
+        1 => "1 file is".to_owned(),
+        count => format!("{count} files are"),
+    }
 }
 
 /// Returns the date in a text such as a folder's name: `2024-05-01`, `20240501`, `2024_05_01`.
@@ -87,19 +97,19 @@ pub(super) fn date_in(name: &str) -> Option<NaiveDate> {
 
 /// A time in a file or folder name.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Named {
+enum TimeInName {
     Day(NaiveDate),
     Second(NaiveDateTime),
 }
 
-impl Named {
+impl TimeInName {
     /// Returns whether the modification time is consistent with it in some time zone.
     fn allows(self, modified: Timestamp) -> bool {
         let (from, to) = match self {
-            Named::Day(day) => {
+            TimeInName::Day(day) => {
                 (day.and_time(NaiveTime::MIN), day.and_time(NaiveTime::MIN) + chrono::TimeDelta::days(1))
             }
-            Named::Second(time) => (time, time),
+            TimeInName::Second(time) => (time, time),
         };
         let (from, to) = (from.and_utc().timestamp_millis(), to.and_utc().timestamp_millis());
         // Files made after midnight may be in the folder of the previous day.
@@ -109,32 +119,32 @@ impl Named {
     /// Returns the time it denotes; for a day, its first moments, in the order of the files.
     fn at(self, place: i64) -> Timestamp {
         let time = match self {
-            Named::Day(day) => day.and_time(NaiveTime::MIN) + chrono::TimeDelta::seconds(place.min(86_399)),
-            Named::Second(time) => time,
+            TimeInName::Day(day) => day.and_time(NaiveTime::MIN) + chrono::TimeDelta::seconds(place.min(86_399)),
+            TimeInName::Second(time) => time,
         };
         time.and_utc().into()
     }
 }
 
 /// Returns the time in a file's name, or the day in the name of its folder.
-fn named_time(path: &Path) -> Option<Named> {
+fn named_time(path: &Path) -> Option<TimeInName> {
     let name = path.file_stem()?.to_string_lossy();
     let plausible = |date: &NaiveDate| (2020..2100).contains(&chrono::Datelike::year(date));
     let in_name = (0..name.len()).filter(|at| name.is_char_boundary(*at)).find_map(|at| {
         let apart = at == 0 || !name.as_bytes().get(at - 1).is_some_and(u8::is_ascii_digit);
         let (date, rest) = if apart { date_at(&name, at)? } else { return None };
         Some(match time_at(rest) {
-            Some(time) => Named::Second(date.and_time(time)),
-            None => Named::Day(date),
+            Some(time) => TimeInName::Second(date.and_time(time)),
+            None => TimeInName::Day(date),
         })
     });
     let in_name = in_name.filter(|named| match named {
-        Named::Day(day) => plausible(day),
-        Named::Second(time) => plausible(&time.date()),
+        TimeInName::Day(day) => plausible(day),
+        TimeInName::Second(time) => plausible(&time.date()),
     });
     in_name.or_else(|| {
         let folder = path.parent()?.file_name()?.to_str()?;
-        date_in(folder).filter(plausible).map(Named::Day)
+        date_in(folder).filter(plausible).map(TimeInName::Day)
     })
 }
 
@@ -192,13 +202,13 @@ fn counted(path: &Path) -> (String, Option<u64>) {
     (stem.get(..at.unwrap_or(stem.len())).unwrap_or_default().to_owned(), number)
 }
 
-fn order(picture: &Found) -> (String, Option<u64>, std::path::PathBuf) {
+fn order(picture: &InspectedImage) -> (String, Option<u64>, std::path::PathBuf) {
     let (prefix, number) = counted(&picture.path);
     (prefix, number, picture.path.clone())
 }
 
 /// Returns whether the modification times are meaningless, because many files within a short time were copied.
-fn shares_one_time(pictures: &[&mut Found]) -> bool {
+fn shares_one_time(pictures: &[&mut InspectedImage]) -> bool {
     let times = || pictures.iter().map(|picture| picture.modified.millis());
     let (Some(first), Some(last)) = (times().min(), times().max()) else { return false };
     let count = i64::try_from(pictures.len()).unwrap_or(i64::MAX);
@@ -207,7 +217,7 @@ fn shares_one_time(pictures: &[&mut Found]) -> bool {
 
 /// Resets files that were touched later to the time of their successors. If most files disagree, the counters were
 /// restarted, and nothing is changed. Returns the number of files changed.
-fn untouch(pictures: &mut [&mut Found]) -> usize {
+fn undo_touched_times(pictures: &mut [&mut InspectedImage]) -> usize {
     let mut series: HashMap<String, Vec<(u64, usize)>> = HashMap::new();
     for (at, picture) in pictures.iter().enumerate() {
         if let (prefix, Some(number)) = counted(&picture.path) {
@@ -238,7 +248,7 @@ fn untouch(pictures: &mut [&mut Found]) -> usize {
 }
 
 /// Returns the images with these indices, which must be ascending.
-fn pick<'a>(found: &'a mut [Found], numbers: &[usize]) -> Vec<&'a mut Found> {
+fn pick<'a>(found: &'a mut [InspectedImage], numbers: &[usize]) -> Vec<&'a mut InspectedImage> {
     let mut wanted = numbers.iter().copied().peekable();
     found.iter_mut().enumerate().filter_map(|(number, picture)| wanted.next_if_eq(&number).map(|_| picture)).collect()
 }
@@ -249,17 +259,17 @@ mod tests {
 
     #[test]
     fn dates_and_times_in_names() {
-        let said = |path: &str| named_time(Path::new(path)).map(|named| named.at(0).to_string());
-        assert_eq!(said("x/2024-05-01_14-05-59_1234.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
-        assert_eq!(said("x/img-20240501-140559.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
-        assert_eq!(said("2024-05-01/00012-7.png").as_deref(), Some("2024-05-01T00:00:00.000Z"));
+        let described = |path: &str| named_time(Path::new(path)).map(|named| named.at(0).to_string());
+        assert_eq!(described("x/2024-05-01_14-05-59_1234.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
+        assert_eq!(described("x/img-20240501-140559.png").as_deref(), Some("2024-05-01T14:05:59.000Z"));
+        assert_eq!(described("2024-05-01/00012-7.png").as_deref(), Some("2024-05-01T00:00:00.000Z"));
         for path in ["x/00012-20240501123.png", "x/ComfyUI_00012_.png", "x/2024-13-01.png", "x/19991231.png"] {
-            assert_eq!(said(path), None, "{path}");
+            assert_eq!(described(path), None, "{path}");
         }
     }
 
     #[test]
-    fn counters_and_not_seeds() {
+    fn counters_are_distinguished_from_seeds() {
         for (name, prefix, number) in [
             ("ComfyUI_00012_.png", "ComfyUI_", Some(12)),
             ("portrait_v2_00003_.png", "portrait_v2_", Some(3)),

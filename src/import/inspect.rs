@@ -14,7 +14,7 @@ use super::walk::{Candidate, unreadable};
 
 /// An image that was found.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct InspectedImage {
     /// Where it is.
     pub(crate) path: PathBuf,
     /// The output folder of the tool that wrote it.
@@ -32,12 +32,12 @@ pub(crate) struct Found {
     /// The media type, recognised by the first bytes.
     pub(super) mime_type: &'static str,
     /// The metadata in the file.
-    pub(super) light: Light,
+    pub(super) facts: ImageFacts,
 }
 
 /// The metadata of an image, reduced to what grouping needs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Light {
+pub(super) struct ImageFacts {
     /// The tool that made it.
     pub(super) generator: Option<Generator>,
     /// The recipe without `parameters`: those of many thousand images together can exceed memory.
@@ -54,18 +54,18 @@ pub(super) struct Light {
     pub(super) size: Option<(u32, u32)>,
 }
 
-impl Found {
+impl InspectedImage {
     /// Returns its file name for display.
     pub(super) fn name(&self) -> String {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 }
 
-impl From<Reading> for Light {
-    fn from(reading: Reading) -> Light {
+impl From<Reading> for ImageFacts {
+    fn from(reading: Reading) -> ImageFacts {
         let Reading { generator, recipe, created_at, run_key, workflow_fingerprint, evidence, width, height, .. } =
             reading;
-        Light {
+        ImageFacts {
             generator,
             recipe: Recipe { parameters: serde_json::Map::new(), ..recipe },
             created_at,
@@ -78,7 +78,7 @@ impl From<Reading> for Light {
 }
 
 /// Examines a file. The error is the reason why it cannot be imported.
-pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
+pub(super) fn inspect(candidate: &Candidate) -> Result<InspectedImage, String> {
     let Candidate { path, root } = candidate;
     let unreadable = |error| unreadable(&error);
     let about = fs::metadata(path).map_err(unreadable)?;
@@ -98,10 +98,10 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&first);
     hasher.update_reader(file).map_err(unreadable)?;
-    let light = Light::from(metadata::read_file(path).map_err(unreadable)?);
+    let facts = ImageFacts::from(metadata::read_file(path).map_err(unreadable)?);
     let modified = about.modified().ok().map(|time| Timestamp::from(chrono::DateTime::<chrono::Utc>::from(time)));
-    let modified = modified.or(Timestamp::from_millis(0)).ok_or("its time cannot be told")?;
-    Ok(Found {
+    let modified = modified.or(Timestamp::from_millis(0)).ok_or("its modification time is invalid")?;
+    Ok(InspectedImage {
         path: path.clone(),
         root: root.clone(),
         hash: Hash(*hasher.finalize().as_bytes()),
@@ -110,13 +110,13 @@ pub(super) fn look(candidate: &Candidate) -> Result<Found, String> {
         at: modified,
         place: 0,
         mime_type,
-        light,
+        facts,
     })
 }
 
 /// Processes every item on all cores and returns the results in the order of the items. Calls `go_on` with the number
 /// of finished items after each one; once it returns `false`, the results cover only a prefix of the items.
-pub(super) fn ask_all<T: Sync, R: Send>(
+pub(super) fn map_on_all_cores<T: Sync, R: Send>(
     items: &[T],
     ask: impl Fn(&T) -> R + Sync,
     go_on: impl Fn(u64) -> bool + Sync,
@@ -141,19 +141,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn answers_come_in_order() {
+    fn results_are_in_the_order_of_the_items() {
         let items: Vec<u64> = (0..1000).collect();
-        let told = AtomicUsize::new(0);
-        let count = |_| told.fetch_add(1, Ordering::Relaxed) < usize::MAX;
-        assert_eq!(ask_all(&items, |n| n * 2, count), items.iter().map(|n| n * 2).collect::<Vec<_>>());
-        assert_eq!(told.into_inner(), 1000);
-        assert!(ask_all(&[] as &[u64], |n| *n, |_| true).is_empty());
+        let reported = AtomicUsize::new(0);
+        let count = |_| reported.fetch_add(1, Ordering::Relaxed) < usize::MAX;
+        assert_eq!(map_on_all_cores(&items, |n| n * 2, count), items.iter().map(|n| n * 2).collect::<Vec<_>>());
+        assert_eq!(reported.into_inner(), 1000);
+        assert!(map_on_all_cores(&[] as &[u64], |n| *n, |_| true).is_empty());
     }
 
     #[test]
-    fn stopped_they_are_a_beginning() {
+    fn stopping_early_returns_a_prefix() {
         let items: Vec<usize> = (0..1000).collect();
-        let answers = ask_all(&items, |n| *n, |done| done < 10);
+        let answers = map_on_all_cores(&items, |n| *n, |done| done < 10);
         assert!((10..1000).contains(&answers.len()), "{}", answers.len());
         assert_eq!(answers, items[..answers.len()]);
     }

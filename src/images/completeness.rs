@@ -9,11 +9,11 @@ use crate::disk::read_at;
 
 /// How much of an image file has been written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
+pub enum Completeness {
     /// All of it: it ends as its format requires.
-    Whole,
+    Complete,
     /// Only a part.
-    Partly,
+    Partial,
     /// The end of this type of file cannot be recognised: only its size can tell.
     Unknown,
 }
@@ -22,7 +22,7 @@ pub enum Written {
 const JPEG_TAIL: usize = 64 * 1024;
 
 /// Checks the beginning and the end of a file.
-pub fn written(path: &Path) -> io::Result<Written> {
+pub fn completeness(path: &Path) -> io::Result<Completeness> {
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let first = read_at(&file, 0, 64)?;
@@ -40,11 +40,11 @@ pub fn written(path: &Path) -> io::Result<Written> {
         "video/webm" | "video/x-matroska" => match segment_end(&first) {
             Some(end) => length >= end,
             // Encoders write the length of the segment at the end, and some never do.
-            None => return Ok(Written::Unknown),
+            None => return Ok(Completeness::Unknown),
         },
-        _ => return Ok(Written::Unknown),
+        _ => return Ok(Completeness::Unknown),
     };
-    Ok(if whole { Written::Whole } else { Written::Partly })
+    Ok(if whole { Completeness::Complete } else { Completeness::Partial })
 }
 
 /// The maximum number of boxes visited in a video: fragments of long recordings have one or two each.
@@ -111,23 +111,23 @@ mod tests {
                 .unwrap();
             let bytes = bytes.into_inner();
             std::fs::write(&path, &bytes).unwrap();
-            assert_eq!(written(&path).unwrap(), Written::Whole, "{format:?}");
+            assert_eq!(completeness(&path).unwrap(), Completeness::Complete, "{format:?}");
             for end in [20, bytes.len() / 2, bytes.len() - 9] {
                 std::fs::write(&path, &bytes[..end]).unwrap();
-                assert_eq!(written(&path).unwrap(), Written::Partly, "{format:?} cut at {end}");
+                assert_eq!(completeness(&path).unwrap(), Completeness::Partial, "{format:?} cut at {end}");
             }
         }
         for video in [retake_testutils::videos::WEBM, retake_testutils::videos::MP4] {
             std::fs::write(&path, video).unwrap();
-            assert_eq!(written(&path).unwrap(), Written::Whole);
+            assert_eq!(completeness(&path).unwrap(), Completeness::Complete);
             for end in [48, video.len() / 2, video.len() - 9] {
                 std::fs::write(&path, &video[..end]).unwrap();
-                assert_eq!(written(&path).unwrap(), Written::Partly, "cut at {end}");
+                assert_eq!(completeness(&path).unwrap(), Completeness::Partial, "cut at {end}");
             }
         }
         std::fs::write(&path, "hello").unwrap();
-        assert_eq!(written(&path).unwrap(), Written::Unknown);
+        assert_eq!(completeness(&path).unwrap(), Completeness::Unknown);
         std::fs::write(&path, "").unwrap();
-        assert_eq!(written(&path).unwrap(), Written::Unknown);
+        assert_eq!(completeness(&path).unwrap(), Completeness::Unknown);
     }
 }
