@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs, runs, upgrades and removes the Debian package of target/dist on this machine, and checks it with lintian.
+# Checks the Debian package of target/dist with lintian, and installs, runs, upgrades, removes and purges it here.
 # Needs root on Debian; refuses if retake is already installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -38,12 +38,19 @@ echo "== upgrade keeps the workspace"
 mkdir -p newer
 dpkg-deb -R "$OLDPWD/$package" newer/files
 sed -i 's/^Version: .*/&+test/' newer/files/DEBIAN/control
-dpkg-deb -b newer/files newer/retake.deb > /dev/null
+dpkg-deb -Znone -b newer/files newer/retake.deb > /dev/null
 dpkg -i newer/retake.deb
 retake show latest | grep -q 'a fox'
 
-echo "== remove"
-dpkg --purge retake
-[ ! -e /usr/bin/retake ] && [ ! -e /usr/share/doc/retake ] && [ ! -e /usr/lib/systemd/user/retake-serve.service ]
+echo "== remove and purge"
+dpkg -L retake > files
+dpkg --remove retake
+# Without configuration files and maintainer scripts, nothing is left to purge; dpkg then forgets the package.
+dpkg --purge retake 2> /dev/null
+! dpkg -s retake > /dev/null 2>&1 || { echo "error: dpkg still knows the package" >&2; exit 1; }
+while read -r file; do
+    [ -d "$file" ] || [ ! -e "$file" ] || { echo "error: $file is left" >&2; exit 1; }
+done < files
+[ ! -e /usr/share/doc/retake ] || { echo "error: /usr/share/doc/retake is left" >&2; exit 1; }
 [ -d "$RETAKE_WORKSPACE/journal" ]
 echo "the package installs, runs, upgrades and is removed; the workspace stays"

@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         optional("an_mcp_bundle_starts_the_server", needs(&["python3"]), an_mcp_bundle_starts_the_server),
         optional("notices_and_bill_of_materials_name_what_is_inside", needs(&["python3"]), materials_are_named),
         optional("every_crate_can_be_packaged", None, every_crate_can_be_packaged),
+        optional("every_file_states_this_version", None, every_file_states_this_version),
         optional(
             "the_container_image_serves_as_an_ordinary_user",
             container::missing(),
@@ -116,11 +117,26 @@ fn every_crate_can_be_packaged() {
         let (listing, warnings) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{name}: {warnings}");
         assert!(!warnings.contains("no documentation, homepage or repository"), "{name}: {warnings}");
-        assert!(listing.lines().any(|file| file == "src/lib.rs"), "{name}: {listing}");
-        if name == "retake" {
-            for file in ["LICENSE-MIT", "LICENSE-APACHE", "build.rs", "data/wrap/profiles/replicate.toml"] {
-                assert!(listing.lines().any(|it| it == file), "{file} is missing:\n{listing}");
-            }
+        let own: &[&str] = if name == "retake" { &["build.rs", "data/wrap/profiles/replicate.toml"] } else { &[] };
+        for file in ["src/lib.rs", "README.md", "LICENSE-MIT", "LICENSE-APACHE"].iter().chain(own) {
+            assert!(listing.lines().any(|it| it == *file), "{name}: {file} is missing:\n{listing}");
+        }
+    }
+}
+
+/// The version is written in more files than Cargo knows about.
+fn every_file_states_this_version() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |file: &str| std::fs::read_to_string(root.join(file)).unwrap();
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(read("CHANGELOG.md").lines().any(|line| line == format!("## {version}")), "CHANGELOG.md");
+    assert!(read("packaging/debian/changelog").starts_with(&format!("retake ({version}-1) ")), "debian/changelog");
+    for file in ["data/mcp/manifest.json", "data/mcp/server.json"] {
+        let json: Value = serde_json::from_str(&read(file)).unwrap();
+        assert_eq!(json["version"], version, "{file}");
+        assert_eq!(json["description"], env!("CARGO_PKG_DESCRIPTION"), "{file}");
+        for package in json["packages"].as_array().into_iter().flatten() {
+            assert_eq!(package["version"], version, "{file}");
         }
     }
 }
