@@ -59,8 +59,8 @@ fn a_suspended_owner_is_named_and_given_up() {
     assert!(reported.contains(&format!("waiting for process {pid}")), "{reported}");
     assert!(answer.contains(r#""kind":"busy""#) && answer.contains(&format!("process {pid} ")), "{answer}");
     let diagnosis = text(&doctor.stdout);
-    let owner = format!("process {pid}, which does not answer; retake {}, since 2", env!("CARGO_PKG_VERSION"));
-    for part in [owner, format!("kill -CONT {pid}"), "format ".into(), "journal ".into(), "images ".into()] {
+    let named = format!("process {pid}, which does not answer; retake {}, since 2", env!("CARGO_PKG_VERSION"));
+    for part in [named, format!("kill -CONT {pid}"), "format ".into(), "journal ".into(), "images ".into()] {
         assert!(diagnosis.contains(&part), "{part} in {diagnosis}");
     }
     assert!(!text(&doctor.stderr).contains("error:"), "it is an answer, not an error");
