@@ -319,7 +319,8 @@ fn exported_layout(report: &ImportReport, output: &mut Output) {
     }
     output.line(parts.join("; "));
     for Renumbered { from, to } in renumbered {
-        output.line(format_args!("{from} is {} here", paint(NAME, to)));
+        let is = if *dry_run { "would be" } else { "is" };
+        output.line(format_args!("{from} {is} {} here", paint(NAME, to)));
     }
 }
 

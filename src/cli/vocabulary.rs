@@ -41,6 +41,12 @@ impl Vocabulary for CommandLine {
     fn command(&self, verb: &str) -> String {
         format!("run `retake {verb}`")
     }
+
+    fn command_for(&self, verb: &str, argument: &str) -> String {
+        // Some shells take # for the start of a pattern or a comment.
+        let quote = if argument.contains('#') { "'" } else { "" };
+        format!("run `retake {verb} {quote}{argument}{quote}`")
+    }
 }
 
 #[cfg(test)]

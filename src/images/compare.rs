@@ -83,6 +83,9 @@ impl ImageComparison {
     /// The largest [`colour_difference`](ImageComparison::colour_difference) of nearly identical images: above re-saved
     /// or resized copies and slight corrections, below another time of day.
     pub const NEAR_COLOUR: f64 = 8.0;
+    /// The smallest [`similarity`](ImageComparison::similarity) of nearly identical images: below re-saved, resized or
+    /// slightly blurred copies, above another seed with the same composition.
+    pub const NEAR_SIMILARITY: f64 = 0.6;
 
     /// Returns whether both have the same composition, whatever their colours.
     pub fn has_same_composition(&self) -> bool {
@@ -109,9 +112,11 @@ impl ImageComparison {
         format!("Composition: {composition} · Colour: {colour} · {area}")
     }
 
-    /// Returns whether both are nearly the same image: composition and colours match.
+    /// Returns whether both are nearly the same image: composition, colours and details match.
     pub fn is_nearly_same(&self) -> bool {
-        self.has_same_composition() && self.colour_difference <= ImageComparison::NEAR_COLOUR
+        self.has_same_composition()
+            && self.colour_difference <= ImageComparison::NEAR_COLOUR
+            && self.similarity >= ImageComparison::NEAR_SIMILARITY
     }
 }
 
@@ -403,6 +408,23 @@ mod tests {
         imageops::invert(&mut negative);
         let inverted = compare(morning, negative);
         assert!(!inverted.has_same_composition() && !inverted.is_nearly_same(), "{inverted:?}");
+    }
+
+    #[test]
+    fn the_same_composition_with_other_details_is_not_nearly_the_same() {
+        let mut state = 7_u32;
+        let mut textured = || {
+            let mut image = scene(640, 480);
+            for pixel in image.pixels_mut() {
+                state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let grain = state.to_be_bytes()[0] / 4;
+                pixel.0 = pixel.0.map(|channel| (channel / 2).saturating_add(grain));
+            }
+            image
+        };
+        let reseeded = compare(textured(), textured());
+        assert!(reseeded.has_same_composition() && reseeded.colour_difference < 4.0, "{reseeded:?}");
+        assert!(reseeded.similarity < 0.5 && !reseeded.is_nearly_same(), "{reseeded:?}");
     }
 
     #[test]

@@ -8,7 +8,10 @@
 //! Every event carries an idempotency key that names its origin, `from session-2025-12-11-001 HASH`. Importing again
 //! therefore adds only what is new, and the audit trail shows where a session came from.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::num::NonZeroU32;
+
+use chrono::NaiveDate;
 
 use crate::model::{Draft, Event, EventBody, IterationId, SessionId};
 use crate::store::{self, Batch, Detail, Target};
@@ -73,11 +76,17 @@ pub(super) fn append_collected(import: &mut Import<'_>, collected: Vec<Collected
     for session in &as_they_are {
         import.flush(session)?;
     }
-    replay(import, anew, clashing)
+    let plan = Plan { kept: as_they_are.iter().map(|session| session.id).collect(), ..Plan::default() };
+    replay(import, anew, clashing, plan)
 }
 
 /// Appends the events of these sessions under new ids.
-fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<SessionId>) -> Result<(), Error> {
+fn replay(
+    import: &mut Import<'_>,
+    sessions: Vec<Collected>,
+    clashing: BTreeSet<SessionId>,
+    plan: Plan,
+) -> Result<(), Error> {
     let mut events: Vec<(Event, u64)> = Vec::new();
     for session in &sessions {
         for (record, line) in session.records.iter().zip(&session.lines) {
@@ -93,7 +102,14 @@ fn replay(import: &mut Import<'_>, sessions: Vec<Collected>, clashing: BTreeSet<
         .flat_map(|session| session.records.iter().map(|record| (session.id, record)))
         .filter_map(|(id, record)| Some(((id, import.decode(record, Detail::Brief)?.seq), record)))
         .collect();
-    let mut replay = Replay { clashing, started: HashMap::new(), sessions: HashMap::new(), iterations: HashMap::new() };
+    let mut replay = Replay {
+        clashing,
+        started: HashMap::new(),
+        sessions: HashMap::new(),
+        iterations: HashMap::new(),
+        extended: HashSet::new(),
+        plan,
+    };
     for (event, line) in events {
         // Load long parameters only when their event is appended, so that only one set is in memory.
         let whole = records.get(&(event.session, event.seq)).and_then(|record| import.decode(record, Detail::Full));
@@ -110,6 +126,9 @@ struct Replay {
     /// The new ids.
     sessions: HashMap<SessionId, SessionId>,
     iterations: HashMap<IterationId, IterationId>,
+    /// The sessions that got something new.
+    extended: HashSet<SessionId>,
+    plan: Plan,
 }
 
 impl Replay {
@@ -162,36 +181,30 @@ impl Replay {
             (None, None) => return Ok(()),
         };
         let count = drafts.len() as u64;
-        if import.options.dry_run {
-            import.report.events += count;
-            if self.sessions.insert(id, id).is_none() {
-                import.report.sessions += 1;
+        let (new, there, repeated) = if import.options.dry_run {
+            self.plan.place(import.workspace, &key, target)?
+        } else {
+            let batch = Batch { target, expected_iterations: None, at: event.at, actor: event.actor, key, drafts };
+            match import.workspace.log.append(batch) {
+                Ok(ack) => (ack.head.id, ack.index, ack.repeated),
+                Err(store::Error::Refused(refusal)) => {
+                    import.problem(line, format!("{id}: {refusal}"));
+                    return Ok(());
+                }
+                Err(error) => return Err(error.into()),
             }
-            if let Some((index, _)) = recorded {
-                self.iterations.insert(id.iteration(index), id.iteration(index));
-            }
-            return Ok(());
-        }
-        let batch = Batch { target, expected_iterations: None, at: event.at, actor: event.actor, key, drafts };
-        let ack = match import.workspace.log.append(batch) {
-            Ok(ack) => ack,
-            Err(store::Error::Refused(refusal)) => {
-                import.problem(line, format!("{id}: {refusal}"));
-                return Ok(());
-            }
-            Err(error) => return Err(error.into()),
         };
-        let new = ack.head.id;
-        if ack.repeated {
+        self.sessions.insert(id, new);
+        if repeated {
             import.report.skipped += count;
         } else {
             import.report.events += count;
+            if self.extended.insert(id) {
+                import.report.sessions += 1;
+                import.report.renumbered.push(Renumbered { from: id, to: new });
+            }
         }
-        if self.sessions.insert(id, new).is_none() && !ack.repeated {
-            import.report.sessions += 1;
-            import.report.renumbered.push(Renumbered { from: id, to: new });
-        }
-        if let (Some((index, _)), Some(there)) = (recorded, ack.index) {
+        if let (Some((index, _)), Some(there)) = (recorded, there) {
             self.iterations.insert(id.iteration(index), new.iteration(there));
         }
         Ok(())
@@ -200,5 +213,80 @@ impl Replay {
     /// Returns the local id of an iteration; `None` if it could not be recorded.
     fn mapped(&self, id: IterationId) -> Option<IterationId> {
         if self.clashing.contains(&id.session) { self.iterations.get(&id).copied() } else { Some(id) }
+    }
+}
+
+/// Predicts where a dry run would append events.
+#[derive(Default)]
+struct Plan {
+    /// The sessions of the same import that keep their ids.
+    kept: BTreeSet<SessionId>,
+    /// The last number of each day that was read.
+    last: HashMap<NaiveDate, u32>,
+    /// The events of these days that came from another workspace: their session and iteration, by idempotency key.
+    known: HashMap<String, (SessionId, Option<u32>)>,
+}
+
+impl Plan {
+    /// Returns the session and the iteration of an event, and whether it is already here. The index of a new iteration
+    /// is not predicted: 0 stands for it.
+    fn place(
+        &mut self,
+        workspace: &Workspace,
+        key: &str,
+        target: Target,
+    ) -> Result<(SessionId, Option<u32>, bool), Error> {
+        let day = match target {
+            Target::New(day) => day,
+            Target::Existing(id) => id.day(),
+        };
+        if !self.last.contains_key(&day) {
+            self.read(workspace, day)?;
+        }
+        if let Some((session, index)) = self.known.get(key) {
+            return Ok((*session, *index, true));
+        }
+        let session = match target {
+            Target::Existing(id) => id,
+            Target::New(_) => {
+                let last = self.last.entry(day).or_default();
+                *last = last.saturating_add(1);
+                let id = NonZeroU32::new(*last).and_then(|number| SessionId::new(day, number));
+                id.ok_or_else(|| Error::InvalidField {
+                    field: "createdAt",
+                    problem: format!("is on {day}, for which there are no session ids"),
+                    hint: "leave this session out".to_owned(),
+                })?
+            }
+        };
+        Ok((session, Some(0), false))
+    }
+
+    /// Reads the sessions of a day.
+    fn read(&mut self, workspace: &Workspace, day: NaiveDate) -> Result<(), Error> {
+        const CHUNK: usize = 1000;
+        let mut last = self.kept.iter().filter(|id| id.day() == day).map(|id| id.number().get()).max().unwrap_or(0);
+        let mut after = day.pred_opt().and_then(|before| SessionId::new(before, NonZeroU32::MAX));
+        loop {
+            let ids = workspace.log.ids(after, CHUNK)?;
+            let of_day = ids.iter().take_while(|id| id.day() == day);
+            for id in of_day.copied() {
+                last = last.max(id.number().get());
+                for event in workspace.log.events(id, Detail::Brief)? {
+                    let index = match event.body {
+                        EventBody::Recorded { index, .. } | EventBody::Annotated { index, .. } => Some(index),
+                        _ => None,
+                    };
+                    // Events of one batch share a key; the recording is the last of them.
+                    self.known.insert(event.key, (id, index));
+                }
+            }
+            after = ids.last().copied();
+            if after.is_none_or(|last| last.day() != day) {
+                break;
+            }
+        }
+        self.last.insert(day, last);
+        Ok(())
     }
 }

@@ -175,8 +175,8 @@ async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<Clie
             Err(error) => return tracing::warn!(%error, "cannot read from the client"),
         };
         match line {
-            Some(line) if line.trim_ascii().is_empty() => (),
-            Some(line) => match parse(&line) {
+            Line::Whole(line) if line.trim_ascii().is_empty() => (),
+            Line::Whole(line) => match parse(&line) {
                 Ok(Some(message)) => {
                     if messages.send(message).await.is_err() {
                         return;
@@ -185,18 +185,27 @@ async fn read(mut reader: impl AsyncBufRead + Unpin, messages: mpsc::Sender<Clie
                 Ok(None) => (),
                 Err((code, why, id)) => outbox.refuse(code, why, id).await,
             },
-            None => {
+            Line::TooLong(id) => {
                 let why = format!(
                     "a message may take {MAX_LINE_BYTES} bytes; give large images to record-iteration as paths, not as base64"
                 );
-                outbox.refuse(ErrorCode::INVALID_REQUEST, why, None).await;
+                outbox.refuse(ErrorCode::INVALID_REQUEST, why, id).await;
             }
         }
     }
 }
 
-/// Reads the next line: `None` at the end of the stream, `Some(None)` for a line that is too long.
-async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<Option<Vec<u8>>>> {
+/// A line that was read.
+#[derive(Debug, PartialEq)]
+enum Line {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// It is too long; with the id of the request, if that is in the part that was read.
+    TooLong(Option<RequestId>),
+}
+
+/// Reads the next line; `None` at the end of the stream.
+async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io::Result<Option<Line>> {
     let mut line = Vec::new();
     // One byte more than allowed distinguishes a line that just fits from one that does not.
     let piece = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
@@ -204,12 +213,13 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin), most: usize) -> io:
         return Ok(None);
     }
     if line.ends_with(b"\n") || line.len() <= most {
-        return Ok(Some(Some(line)));
+        return Ok(Some(Line::Whole(line)));
     }
+    let id = json::request_id(&line);
     loop {
         line.clear();
         if (&mut *reader).take(piece).read_until(b'\n', &mut line).await? == 0 || line.ends_with(b"\n") {
-            return Ok(Some(None));
+            return Ok(Some(Line::TooLong(id)));
         }
     }
 }
@@ -223,7 +233,7 @@ pub(super) fn parse(line: &[u8]) -> Result<Option<ClientJsonRpcMessage>, Refused
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     if !json::has_bounded_values(line) {
         let why = format!("a message may have at most {} values", json::MAX_VALUES);
-        return Err((ErrorCode::INVALID_REQUEST, why, None));
+        return Err((ErrorCode::INVALID_REQUEST, why, json::request_id(line)));
     }
     if let Ok(message) = serde_json::from_slice(line) {
         return Ok(Some(message));
@@ -252,10 +262,14 @@ mod tests {
         let mut reader = &b"12345\n1234567\n12345678901234567890\n\n123456\nlast"[..];
         let mut lines = Vec::new();
         while let Some(line) = next_line(&mut reader, 6).await.unwrap() {
-            lines.push(line.map(|line| String::from_utf8(line).unwrap()));
+            lines.push(line);
         }
-        let expected = [Some("12345\n"), None, None, Some("\n"), Some("123456\n"), Some("last")];
-        assert_eq!(lines.iter().map(Option::as_deref).collect::<Vec<_>>(), expected);
+        let whole = |text: &str| Line::Whole(text.as_bytes().to_vec());
+        let long = || Line::TooLong(None);
+        assert_eq!(lines, [whole("12345\n"), long(), long(), whole("\n"), whole("123456\n"), whole("last")]);
+        let mut reader = &b"{\"jsonrpc\":\"2.0\",\"id\":7,\"method\":\"tools/call\"}\n"[..];
+        let line = next_line(&mut reader, 30).await.unwrap();
+        assert_eq!(line, Some(Line::TooLong(Some(RequestId::Number(7)))), "its sender need not wait for a timeout");
     }
 
     #[tokio::test]
@@ -298,6 +312,8 @@ mod tests {
         }
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+        let many = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"x","params":[{}0]}}"#, "0,".repeat(json::MAX_VALUES));
+        assert_eq!(refused(&many).2, Some(RequestId::Number(7)));
         for line in [r#"{"jsonrpc":"2.0","method":"x","params":{"prompt":"\ud83d","id":1},"id":7}"#, deep.as_str()] {
             let (code, _, id) = refused(line);
             assert_eq!((code, id), (ErrorCode::PARSE_ERROR, Some(RequestId::Number(7))), "{line}");

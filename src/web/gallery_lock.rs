@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::disk::private_file;
+use crate::disk::{private_file, temp_name};
 use crate::wire::{Error, ErrorKind};
 
 /// How long to wait for the URL of a gallery that is just starting.
@@ -72,6 +72,12 @@ fn token_hash(token: &str) -> String {
 
 /// The right to serve a workspace, released on drop.
 pub struct Held {
+    /// `None` for a read-only workspace, in which nothing can be noted.
+    noted: Option<Noted>,
+}
+
+/// The lock, and the file with the URL.
+struct Noted {
     _lock: File,
     address: PathBuf,
 }
@@ -89,7 +95,14 @@ impl GalleryLock {
         };
         let (path, address) = (dir.join("serve.lock"), dir.join("serve.url"));
         let lock = private_file().read(true).write(true).create(true).truncate(false).open(&path);
-        let lock = lock.map_err(|error| failed("note that this gallery is served", &path, error))?;
+        let lock = match lock {
+            Ok(lock) => lock,
+            // Galleries of a read-only workspace do not find each other, and need not: each reads its own copy.
+            Err(error) if is_refused(&error) && is_read_only(dir) => {
+                return Ok(GalleryLock::Free(Held { noted: None }));
+            }
+            Err(error) => return Err(failed("note that this gallery is served", &path, error)),
+        };
         let until = Instant::now() + STARTING;
         loop {
             match lock.try_lock() {
@@ -98,7 +111,7 @@ impl GalleryLock {
                     if let Err(error) = write_private(&address, "") {
                         return Err(failed("note where this gallery is", &address, error));
                     }
-                    return Ok(GalleryLock::Free(Held { _lock: lock, address }));
+                    return Ok(GalleryLock::Free(Held { noted: Some(Noted { _lock: lock, address }) }));
                 }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(failed("lock the gallery", &path, error)),
@@ -124,15 +137,33 @@ impl GalleryLock {
 impl Held {
     /// Publishes the URL and the hash of the token.
     pub fn announce(&self, url: &str, address: SocketAddr, token: Option<&str>) -> Result<(), Error> {
+        let Some(Noted { address: file, .. }) = &self.noted else { return Ok(()) };
         let served = Served { url: url.to_owned(), address: Some(address), token: token.map(token_hash) };
-        write_private(&self.address, &served.to_text()).map_err(|error| {
+        write_private(file, &served.to_text()).map_err(|error| {
             Error::new(
                 ErrorKind::Internal,
-                format!("cannot note where this gallery is: {}", self.address.display()),
+                format!("cannot note where this gallery is: {}", file.display()),
                 "free some space, or give yourself the right to write there",
             )
             .caused_by(error)
         })
+    }
+}
+
+/// Returns whether the system refused to write.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
+/// Returns whether no file can be created in this directory.
+fn is_read_only(dir: &Path) -> bool {
+    let Ok(path) = temp_name().map(|name| dir.join(name)) else { return false };
+    match private_file().write(true).create_new(true).open(&path) {
+        Ok(_) => {
+            let _ = fs::remove_file(path);
+            false
+        }
+        Err(error) => is_refused(&error),
     }
 }
 
@@ -142,8 +173,10 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // Best effort: only the lock decides whether a gallery is running.
-        let _ = fs::remove_file(&self.address);
+        if let Some(Noted { address, .. }) = &self.noted {
+            // Best effort: only the lock decides whether a gallery is running.
+            let _ = fs::remove_file(address);
+        }
     }
 }
 

@@ -43,7 +43,7 @@ pub struct AnnotationView {
     /// The rating, from 1 (worst) to 5 (best).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rating: Option<u8>,
-    /// The tags.
+    /// The tags. `image/1:4` among them means that the second image is rated 4.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The note.

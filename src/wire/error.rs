@@ -160,7 +160,12 @@ impl Error {
                     | Core::NothingToName
                     | Core::CompareCount(_)
                     | Core::CountOfNewSession
-                    | Core::InvalidImage { problem: ImageProblem::NotAnImage { .. }, .. }
+                    | Core::InvalidImage {
+                        problem: ImageProblem::NotAnImage { .. }
+                            | ImageProblem::Empty { .. }
+                            | ImageProblem::TooLarge { .. },
+                        ..
+                    }
             ),
             None => false,
         }
@@ -309,9 +314,11 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
             message,
             format!("pass an index from 0 to {last}, or {session} for its last iteration"),
         ),
-        Error::ImageNotFound { iteration, count: 0, .. } => {
-            Words::new(NotFound, message, format!("{} to see the outcome of {iteration}", command("show")))
-        }
+        Error::ImageNotFound { iteration, count: 0, .. } => Words::new(
+            NotFound,
+            message,
+            format!("{} to see its outcome", vocabulary.command_for("show", &iteration.to_string())),
+        ),
         Error::ImageNotFound { count, .. } => {
             Words::new(NotFound, message, format!("pass a number from 0 to {}", count.saturating_sub(1)))
         }
@@ -323,8 +330,8 @@ fn workspace_words(error: &workspace::Error, vocabulary: &dyn Vocabulary) -> Wor
             Archived,
             message,
             format!(
-                "{} for {id} first, or record without {} and with {} {id}, which starts a new session from it",
-                command("restore"),
+                "{} first, or record without {} and with {} {id}, which starts a new session from it",
+                vocabulary.command_for("restore", &id.to_string()),
                 field("sessionId"),
                 field("parent"),
             ),

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
+use super::limits::MIN_REPLY_BYTES;
 use super::tool::Effect;
 use super::{DEFAULT_REPLY_BYTES, ErrorView, MAX_REPLY_BYTES};
 
@@ -23,7 +24,7 @@ pub(crate) fn input<T: JsonSchema>(effect: Effect) -> Arc<Map<String, Value>> {
         properties.insert(
             "maxChars".to_owned(),
             json!({
-                "description": format!("Maximum size of the reply (default {DEFAULT_REPLY_BYTES}, at most {MAX_REPLY_BYTES})."),
+                "description": format!("Maximum size of the reply in bytes, from {MIN_REPLY_BYTES} to {MAX_REPLY_BYTES} (default {DEFAULT_REPLY_BYTES})."),
                 "type": "integer",
                 "minimum": 1,
             }),

@@ -237,7 +237,13 @@ impl Api<'_> {
             total_matches: found.total,
             next_cursor: None,
             facets: found.facets.map(FacetsView::new),
-            hint: if found.total == 0 { self.hint(&query)? } else { None },
+            hint: match (found.total, &query) {
+                (1.., _) => None,
+                (0, Query::All(parts)) if parts.is_empty() && request.similar_to.is_some() => {
+                    Some("no other recorded image looks like it".to_owned())
+                }
+                (0, query) => self.hint(query)?,
+            },
         };
         let mut page = PageRows::new(limit, self.reply_bytes, &view);
         let (mut last, mut full) = (None, false);
@@ -257,17 +263,25 @@ impl Api<'_> {
 
     /// Returns a hint on which words make a query match nothing, if they are the reason.
     fn hint(&self, query: &Query) -> Result<Option<String>, Error> {
-        let mut unknown: Vec<String> = Vec::new();
+        let occurs = |field, words: &[String], by| -> Result<bool, Error> {
+            let alone = Condition::Text { field, words: words.to_vec(), by };
+            Ok(self.workspace.search_page(&Query::from(alone).into(), None, 0, 1, &self.context)?.total > 0)
+        };
+        let (mut unknown, mut parts): (Vec<String>, Vec<String>) = Default::default();
         let wanted = query.wanted_words();
         for (field, words, by) in wanted.iter().take(MAX_EXPLAINED) {
-            let alone = Condition::Text { field: *field, words: words.to_vec(), by: *by };
-            let page = self.workspace.search_page(&Query::from(alone).into(), None, 0, 1, &self.context)?;
-            if page.total == 0 {
-                unknown.push(format!("{:?}", words.join(" ")));
+            if occurs(*field, words, *by)? {
+                continue;
             }
+            let is_part = *by == MatchKind::Whole && words.len() == 1 && occurs(*field, words, MatchKind::Part)?;
+            let names = if is_part { &mut parts } else { &mut unknown };
+            names.push(format!("{:?}", words.join(" ")));
         }
         Ok(match (unknown.as_slice(), wanted.len()) {
             (_, 0) => None,
+            ([], _) if !parts.is_empty() => {
+                Some(format!("{} only occurs inside other words: leave out the quotes", parts.join(" or ")))
+            }
             ([], 1) => Some("the words match, but not with the other conditions: leave some of them out".to_owned()),
             ([], _) => Some("each word matches something, but not all together: leave one out, or write OR".to_owned()),
             (unknown, _) => Some(format!("nothing recorded contains {}: check the spelling", unknown.join(" or "))),

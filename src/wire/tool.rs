@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::limits::{MAX_REPLY_BYTES, MIN_REPLY_BYTES};
 use super::{Api, Error, ErrorKind, ErrorView, ImageInput, schema};
 
 /// A tool.
@@ -213,7 +214,7 @@ fn max_chars(value: &Value) -> Result<usize, Error> {
         Error::new(
             ErrorKind::Invalid,
             format!("`maxChars`: {value} is not a size"),
-            format!("pass a whole number up to {}, or leave it out", super::MAX_REPLY_BYTES),
+            format!("pass a whole number from {MIN_REPLY_BYTES} to {MAX_REPLY_BYTES}, or leave it out"),
         )
     })
 }

@@ -17,7 +17,7 @@ pub struct VisualView {
     pub perceptual_distance: u32,
     /// How far their colours are apart on average: 0 is the same, 2 just noticeable, above 15 strongly changed.
     pub colour_difference: f64,
-    /// Whether they are nearly the same image: in composition and in colour.
+    /// Whether they are nearly the same image: in composition, colour and detail.
     pub nearly_same: bool,
     /// The mean structural similarity: 1 is the same, and different images are below 0.3.
     pub ssim: f64,

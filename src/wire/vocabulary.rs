@@ -12,6 +12,11 @@ pub trait Vocabulary {
 
     /// Returns how to run a command, as an imperative clause, given its name on the command line.
     fn command(&self, verb: &str) -> String;
+
+    /// Returns how to run a command for a session or an iteration.
+    fn command_for(&self, verb: &str, argument: &str) -> String {
+        format!("{} for {argument}", self.command(verb))
+    }
 }
 
 /// The vocabulary of JSON: field names and tools.
@@ -27,7 +32,8 @@ impl Vocabulary for JsonVocabulary {
             "list" => "call list-sessions".to_owned(),
             "audit" => "call audit-session".to_owned(),
             "restore" => "call restore-session".to_owned(),
-            "show" => "call get-iteration".to_owned(),
+            // An agent asks for an image with the same tool.
+            "show" => "call get-iteration without `image`".to_owned(),
             verb => format!("run `retake {verb}`"),
         }
     }

@@ -11,7 +11,7 @@ fn matches_and_invalid_queries() {
         0,
         &["a glass bridge at night", "--model", "SDXL 1.0", "--seed", "42", "--title", "Bridges", "--project", "cards"],
     );
-    workspace.record(1, &["glass bridges in fog, \u{732b}\u{732b}", "--negative-prompt", "stone"]);
+    workspace.record(1, &["glass bridges in fog, \u{732b}\u{732b}", "--negative-prompt", "stone", "--cost", "0.04"]);
     workspace.run(&["annotate", "latest", "--rating", "4", "--tag", "hero"]);
     for args in [
         &["search", "glass"] as &[&str],
@@ -25,6 +25,8 @@ fn matches_and_invalid_queries() {
         &["search", "before:soon", "--json"],
         &["search", "--similar-to", "latest"],
         &["search", "--json", "bridge"],
+        &["search", "\"bridg\""],
+        &["search", "cost:>0.01"],
         &["list", "--projects"],
         &["list", "--projects", "--query", "x"],
     ] {

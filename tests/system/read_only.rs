@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::SystemTime;
 
 use libtest_mimic::Trial;
@@ -21,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     vec![
         trial("a_read_only_workspace_can_be_read", missing, a_read_only_workspace_can_be_read),
         trial("damage_to_a_read_only_workspace_is_named", missing, damage_to_a_read_only_workspace_is_named),
+        trial("the_gallery_of_a_read_only_workspace", missing, the_gallery_of_a_read_only_workspace),
     ]
 }
 
@@ -124,6 +127,39 @@ fn untimed(output: &Output) -> String {
             Value::Object(answer).to_string()
         }
         _ => text,
+    }
+}
+
+fn the_gallery_of_a_read_only_workspace() {
+    let place = Place::new();
+    let before = place.files();
+    let mut command = read_only(&place.workspace());
+    command.arg(env!("CARGO_BIN_EXE_retake")).arg("--workspace").arg(place.workspace());
+    command.args(["serve", "--port", "0", "--json"]).env("TMPDIR", place.home.path().join("temporary"));
+    let mut serving = Serving(command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let mut line = String::new();
+    BufReader::new(serving.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let served: Value = serde_json::from_str(&line).unwrap();
+    let address = served["url"].as_str().unwrap().strip_prefix("http://").unwrap().trim_end_matches('/').to_owned();
+    for (path, part) in [("/", "a bridge"), ("/api/list-sessions", r#""totalSessions":2"#)] {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains(part), "{path}: {answer}");
+    }
+    drop(serving);
+    assert_eq!(place.files(), before);
+}
+
+/// A process that is killed at the end of the test.
+struct Serving(Child);
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 

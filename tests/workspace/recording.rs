@@ -82,7 +82,7 @@ fn pictures_are_kept_byte_for_byte() {
         images: vec![
             path(&ws.file("cat.png", &first)),
             ImageInput::Data(ImageData {
-                data: "SUkqAGEgZm9ybWF0IG5vYm9keSBzaG93cw==".into(),
+                data: "SUkqAGFuIHVuc3VwcG9ydGVkIGZvcm1hdA==".into(),
                 mime_type: Some("image/png".into()),
             }),
         ],

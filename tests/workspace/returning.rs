@@ -158,8 +158,14 @@ fn two_machines_are_merged_under_new_ids() {
     assert_eq!(plain.problems.len(), 2);
     assert!(plain.ids_taken, "{:?}", plain.problems);
 
-    let report = renumbering(&desktop, &from_laptop);
+    let planned = |from: &[u8]| {
+        let options = ImportOptions { renumber: true, dry_run: true, ..ImportOptions::default() };
+        let report = desktop.workspace.import_lines(&mut &*from, &options).unwrap();
+        ImportReport { dry_run: false, ..report }
+    };
+    let (plan, report) = (planned(&from_laptop), renumbering(&desktop, &from_laptop));
     assert_eq!((report.sessions, report.events, report.problems.len()), (2, 7, 0), "{report:?}");
+    assert_eq!(plan, report, "the dry run predicts what happens");
     let new: Vec<String> = report.renumbered.iter().map(|it| format!("{} {}", it.from, it.to)).collect();
     assert_eq!(new, ["session-2025-12-11-001 session-2025-12-11-003", "session-2025-12-11-002 session-2025-12-11-004"]);
     let now = seen(&desktop);
@@ -178,14 +184,17 @@ fn two_machines_are_merged_under_new_ids() {
 
     // Importing again adds nothing; after more work there, it adds only that.
     let before = desktop.written();
-    let again = renumbering(&desktop, &from_laptop);
+    let (plan, again) = (planned(&from_laptop), renumbering(&desktop, &from_laptop));
+    assert_eq!(plan, again);
     assert_eq!((again.events, again.skipped, again.renumbered.len()), (0, 7, 0));
     assert_eq!(desktop.written(), before);
     let more = RecordRequest { session_id: Some("session-2025-12-11-001".into()), ..prompt("more of the fox") };
     laptop.wait(60_000);
     laptop.record(&more);
-    let later = renumbering(&desktop, &lines(&laptop));
-    assert_eq!((later.events, later.skipped), (1, 7));
+    let from_laptop = lines(&laptop);
+    let (plan, later) = (planned(&from_laptop), renumbering(&desktop, &from_laptop));
+    assert_eq!(plan, later);
+    assert_eq!((later.sessions, later.events, later.skipped), (1, 1, 7));
     assert_eq!(get(&desktop, "session-2025-12-11-003#2").recipe.recipe.prompt, "more of the fox");
 }
 

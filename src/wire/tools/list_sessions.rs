@@ -9,11 +9,11 @@ impl Tool for ListSessions {
     const NAME: &'static str = "list-sessions";
     const TITLE: &'static str = "List sessions";
     const DESCRIPTION: &'static str = "\
-List the image-generation sessions of this workspace, most recently modified first, each with its iteration count. \
-Use it to find a session or to see what there is; for the attempts inside one use list-iterations, to find attempts \
-by content use search-iterations. Archived sessions are included unless `status` excludes them. `totalSessions` \
-counts all that match; a page stays below 24 kB unless `maxChars` raises it, and `nextCursor` leads on. If `recovery` \
-is present, data was damaged: tell the user.";
+List the image-generation sessions of this workspace, most recently modified first, each with its iteration count, \
+and with title, project and cost if it has them. Use it to find a session or to see what there is; for the attempts \
+inside one use list-iterations, to find attempts by content use search-iterations. Archived sessions are included \
+unless `status` excludes them. `totalSessions` counts all that match; a page stays below 24 kB unless `maxChars` raises \
+it, and `nextCursor` leads on. If `recovery` is present, data was damaged: tell the user.";
     const EFFECT: Effect = Effect::Reads;
     type Request = ListRequest;
     type View = SessionList;

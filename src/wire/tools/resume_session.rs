@@ -12,7 +12,7 @@ impl Tool for ResumeSession {
     const TITLE: &'static str = "Resume session";
     const DESCRIPTION: &'static str = "\
 Read what it takes to continue one session, or from any iteration: its whole recipe, a thumbnail, how it came about \
-(what changed at each step, also through other sessions), what was rated best and which branches are open. Call it \
+(what changed at each step, also through other sessions), what was rated best, which branches are open and the cost so far. Call it \
 first when the user wants to continue earlier work; to choose among sessions use list-sessions, for one recipe alone \
 get-iteration. Changes nothing: to continue, send `recipe` with your changes and `next` to record-iteration. A long \
 story is shortened to its last steps; `maxChars` allows for more.";

@@ -10,7 +10,7 @@ impl Tool for SearchIterations {
     const TITLE: &'static str = "Search iterations";
     const DESCRIPTION: &'static str = "\
 Search the iterations of all sessions, archived ones too, by words in prompts, notes, titles and messages, by recipe, \
-rating, tag, time or appearance. Use it if you do not know the session, or look for the best or most similar images; \
+rating, tag, time or appearance; all that is given must match. Use it if you do not know the session, or look for the best or most similar images; \
 for the attempts of one session use list-iterations, to find a session by its title use list-sessions. Newest first, \
 best rated first with `sort`, most similar first with `similarTo`. `totalMatches` counts all; if there are none, \
 `hint` says why; `nextCursor` leads on.";

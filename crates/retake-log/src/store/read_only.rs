@@ -45,8 +45,7 @@ impl ReadOnlyStore {
     pub(crate) fn open(dir: &Path, options: &Options) -> Result<ReadOnlyStore, Error> {
         let mut attempt = 1;
         loop {
-            let failed =
-                |source| Error::Io { action: "copy the read-only workspace".into(), path: dir.to_owned(), source };
+            let failed = |source| Error::Io { action: "read the workspace".into(), path: dir.to_owned(), source };
             let before = recovery_names(dir);
             // The database of a running process changes while it is copied; its journal is always consistent.
             let is_in_use = is_locked(dir);

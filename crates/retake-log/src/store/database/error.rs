@@ -33,6 +33,8 @@ fn sled_words(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { .. } => "its data is corrupted".to_owned(),
         sled::Error::CollectionNotFound(_) => "a part of it is missing".to_owned(),
+        // Said of any file that does not begin as its own.
+        sled::Error::Unsupported(_) => "its files are not recognised".to_owned(),
         sled::Error::Io(error) => error.to_string(),
         other => other.to_string(),
     }
