@@ -56,9 +56,8 @@ await step("orders, and what is rated 4 or 5 in one click", async () => {
   await page.getByRole("link", { name: "Name", exact: true }).click();
   await page.waitForURL("**/?sort=name");
   await page.waitForSelector("html[data-ready]");
-  const shown = await names();
   const titled = (await listed()).map((session) => session.title).filter(Boolean);
-  same(shown.slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
+  await until(async () => (await names()).slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
   for (const sort of ["oldest", "cost", "nonsense"]) await until(async () => (await fetch(`${base}/?sort=${sort}`)).status, 200, sort);
   await go(page, "/");
   await page.getByRole("link", { name: "★ 4+" }).click();
@@ -308,6 +307,7 @@ await step("Enter leads into what was found while typing, never to something els
 await step("what was rejected stays out of the images, unless it is wanted", async () => {
   await go(page, "/search");
   const count = async () => Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
+  await until(async () => await count() > 0, true, "some");
   const all = await count();
   const reference = (await page.locator("#wall .card").first().getAttribute("data-reference")).split("/")[0];
   await ask("annotate-iteration", { reference, addTags: ["rejected"] });

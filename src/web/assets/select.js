@@ -26,9 +26,10 @@ function set(card, on) {
 
 export const selection = {
   busy: false,
-  start(element) {
+  /** Starts on another wall; `kept` if it shows the same again, so that the selection stays. */
+  start(element, kept = false) {
     wall = element;
-    chosen.clear();
+    if (!kept) chosen.clear();
     show();
   },
   /** Marks the selected cards in newly inserted content. */
@@ -37,7 +38,7 @@ export const selection = {
   },
   toggle(card, on = !chosen.has(keyOf(card))) {
     set(card, on);
-    last = card;
+    last = keyOf(card);
     show();
   },
   /** Selects exactly these cards, plus those in `before`. */
@@ -47,7 +48,7 @@ export const selection = {
       const on = wanted.has(keyOf(card)) || before.has(keyOf(card));
       if (on !== chosen.has(keyOf(card))) set(card, on);
     }
-    last = cards.at(-1) ?? last;
+    last = cards.length > 0 ? keyOf(cards.at(-1)) : last;
     show();
   },
   keys: () => new Set(chosen.keys()),
@@ -56,10 +57,10 @@ export const selection = {
 /** Selects all cards from the last selected one to this one. */
 function range(card) {
   const cards = all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((part) => all(".card", part));
-  const [from, to] = [cards.indexOf(last), cards.indexOf(card)].sort((a, b) => a - b);
+  const [from, to] = [cards.findIndex((it) => keyOf(it) === last), cards.indexOf(card)].sort((a, b) => a - b);
   if (from < 0) { selection.toggle(card, true); return; }
   for (const one of cards.slice(from, to + 1)) set(one, true);
-  last = card;
+  last = keyOf(card);
   show();
 }
 
@@ -131,6 +132,7 @@ async function each(items, what, action) {
   } finally {
     selection.busy = false;
     show();
+    dispatchEvent(new Event("retake-idle"));
   }
   return done;
 }

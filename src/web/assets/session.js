@@ -1,7 +1,7 @@
 // The loupe: one image of a session, large. Navigation uses what the strip already knows and is instant; the facts
 // follow. Every key applies to the image shown at that moment.
 
-import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { all, askText, calmly, drafts, key, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
 import { forgetTags, knownTags, withCompletion } from "./completion.js";
@@ -473,19 +473,33 @@ function chooseCover() {
   });
 }
 
-/** Returns the current facts of an iteration, as the basis for a change. */
-async function current(at) {
-  try { return (await facts(at)).facts; } catch (error) { sayWhy(error); return null; }
+const tagsIn = (panel) => all("[data-tag]", panel).map((it) => it.dataset.tag);
+const noteIn = (panel) => one("[data-note]", panel)?.textContent ?? "";
+
+/**
+ * Asks for a text about an iteration. The dialog opens before its facts are known, since the next keys are meant for
+ * it. Returns the text and what was there before; null if cancelled, or if the facts cannot be loaded.
+ */
+async function askAbout(at, read, title, field, options) {
+  const known = facts(at).then((got) => read(got.facts));
+  const shown = (was) => [was].flat().join(", ");
+  const text = await askText(title, field, "Save", { value: known.then(shown, () => ""), ...options });
+  if (text === null) return null;
+  try {
+    return { text, before: await known.catch(() => facts(at).then((got) => read(got.facts))) };
+  } catch (error) {
+    drafts.set(options.draft, text);
+    sayWhy(error);
+    return null;
+  }
 }
 
 async function tag() {
   const at = index;
-  const panel = await current(at);
-  if (!panel) return;
-  const before = all("[data-tag]", panel).map((it) => it.dataset.tag);
   const about = `${reference(at)} tags`;
-  const text = await askText(`Tags of “${sessionName()}” #${at}`, "Separated by commas", "Save", { value: before.join(", "), rows: 1, draft: about, dress: (area) => withCompletion(area, knownTags) });
-  if (text === null) return;
+  const asked = await askAbout(at, tagsIn, `Tags of “${sessionName()}” #${at}`, "Separated by commas", { rows: 1, draft: about, dress: (area) => withCompletion(area, knownTags) });
+  if (!asked) return;
+  const { text, before } = asked;
   drafts.drop(about);
   forgetTags();
   const tags = [...new Set(text.split(",").map((it) => it.trim()).filter(Boolean))];
@@ -494,12 +508,9 @@ async function tag() {
 
 async function note() {
   const at = index;
-  const panel = await current(at);
-  if (!panel) return;
-  const before = one("[data-note]", panel)?.textContent ?? "";
-  const text = await askText(`Note on “${sessionName()}” #${at}`, "Note", "Save", { value: before, rows: 5, draft: reference(at) });
-  if (text === null) { if (at === index) showFacts(); return; }
-  annotate({ reference: reference(at), name: shortName(at), note: text, before, show: () => {}, after: settle(at) });
+  const asked = await askAbout(at, noteIn, `Note on “${sessionName()}” #${at}`, "Note", { rows: 5, draft: reference(at) });
+  if (!asked) { if (at === index) showFacts(); return; }
+  annotate({ reference: reference(at), name: shortName(at), note: asked.text, before: asked.before, show: () => {}, after: settle(at) });
 }
 
 // Full screen: only the image. Without browser support, it fills the window.
@@ -551,6 +562,8 @@ document.addEventListener("click", (event) => {
 one("#new").addEventListener("click", () => { if (!filters[filter](marks[count - 1])) { filter = "takes"; one("#filter").value = filter; reorder(); } choose(count - 1); });
 one("#filter").addEventListener("change", (event) => {
   filter = event.target.value;
+  // Chosen with the mouse: the next keys are for the image, not for the list.
+  if (!event.target.matches(":focus-visible")) event.target.blur();
   reorder();
   strip.layout(order, index);
   turns();
@@ -558,7 +571,12 @@ one("#filter").addEventListener("change", (event) => {
 const unfold = () => { const on = !strip.unfolded(); strip.unfold(on); one("#lanes").setAttribute("aria-pressed", String(on)); };
 one("#lanes").addEventListener("click", unfold);
 
-const onFacts = (selector) => () => { one(selector, one("#facts:not(.stale)") ?? make("div"))?.click(); };
+/** Presses a control of the facts, once they are those of the iteration shown. */
+const onFacts = (selector) => async () => {
+  const at = index;
+  if (one("#facts.stale")) await showFacts();
+  if (at === index) one(selector, one("#facts:not(.stale)") ?? make("div"))?.click();
+};
 key(["ArrowLeft"], "Previous", () => { step(-1); }, "Looking");
 key(["ArrowRight"], "Next", () => { step(1); }, "Looking");
 key(["Home"], "First", () => { choose(order[0]); }, "Looking");
@@ -567,7 +585,10 @@ key(["ArrowUp"], "Parent", () => {
   const parent = strip.take(index)?.dataset.parent;
   if (parent !== undefined) choose(Number(parent)); else onFacts("[data-parent-link]")();
 }, "Looking");
-key(["ArrowDown"], "First variation", onFacts("[data-child-link]"), "Looking");
+key(["ArrowDown"], "First variation", () => {
+  const child = strip.child(index);
+  if (child < count) choose(child); else onFacts("[data-child-link]")();
+}, "Looking");
 key(["["], "Previous image of the batch", () => turnImage(-1), "Looking");
 key(["]"], "Next image of the batch", () => turnImage(1), "Looking");
 key(["z"], "Fit or 100 %", () => zoom.toggle(), "Looking");
@@ -602,17 +623,17 @@ function tellNew() {
   if (fresh > 0 && settings.get("follow") && !one("dialog[open]")) choose(count - 1);
 }
 
-const grew = calmly(100, async () => {
+const grew = steadily(100, async () => {
   await strip.refresh(count, Math.max(0, count - 1));
   for (const of of all(".step .of")) of.textContent = `of ${count}`;
   await refreshHead();
 });
 
-const changed = calmly(100, async (at) => {
-  parts.delete(at);
-  if (pending(reference(at)) > 0) return;
-  await strip.refresh(at);
-  if (at === index && !ahead.has(at)) await showFacts();
+const changed = steadily(100, async (calls) => {
+  const others = calls.filter((at) => pending(reference(at)) === 0);
+  if (others.length === 0) return;
+  await strip.refresh(...others);
+  if (others.includes(index) && !ahead.has(index)) await showFacts();
 });
 
 export function heard(news) {
@@ -628,7 +649,7 @@ export function heard(news) {
     if (news.kind === "recorded") parts.clear();
     return;
   }
-  if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") changed(news.index); else refreshHead().catch(() => {});
+  if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") { parts.delete(news.index); changed(news.index); } else refreshHead().catch(() => {});
 }
 
 // The facts that came with the page are the first in the cache.

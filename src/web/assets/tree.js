@@ -1,6 +1,6 @@
 // The tree of a session: drawn by the server, scaled here, and reloaded when the session changes.
 
-import { calmly, one, page, settings } from "./kit.js";
+import { keepFocus, one, page, settings, steadily } from "./kit.js";
 import { refreshHead, session } from "./head.js";
 
 const graph = one("#graph");
@@ -33,9 +33,9 @@ graph.addEventListener("wheel", (event) => {
   }
 }, { passive: false });
 
-const again = calmly(300, async () => {
+const again = steadily(300, async () => {
   const fresh = one("#drawing", await page(location.pathname));
-  one("#drawing").replaceWith(document.importNode(fresh, true));
+  keepFocus(() => one("#drawing").replaceWith(document.importNode(fresh, true)));
   scale();
   await refreshHead();
 });

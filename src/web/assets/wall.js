@@ -2,7 +2,7 @@
 // Parts of 60 cards are loaded as they come into view. The height of a part is only known once it is laid out; until
 // then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
-import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
+import { all, calmly, key, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
 import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
 import { selection } from "./select.js";
@@ -46,8 +46,8 @@ function fold() {
   filters.addEventListener("toggle", () => sessionStorage.setItem("retake-filters", filters.open ? "open" : "folded"));
 }
 
-/** Initialises the wall that is in the page, if there is one. */
-function hang() {
+/** Initialises the wall that is in the page, if there is one; `kept` if it shows the same again. */
+function hang(kept = false) {
   for (const aborter of loading.values()) aborter.abort();
   for (const map of [loading, arriving, loaded, cursors]) map.clear();
   heights = [];
@@ -57,7 +57,7 @@ function hang() {
   size();
   savedSearches();
   for (const button of all("[data-read]")) { button.hidden = false; button.addEventListener("click", markRead); }
-  if (!wall) { selection.start(null); return; }
+  if (!wall) { selection.start(null, kept); return; }
   source = wall.dataset.source ?? "/sessions";
   total = Number(wall.dataset.total);
   first = Number(wall.dataset.from ?? 0);
@@ -67,8 +67,8 @@ function hang() {
   if (wall.dataset.next) cursors.set(1, wall.dataset.next);
   wall.classList.add("live");
   all(".onward").forEach((link) => { link.hidden = true; });
+  selection.start(wall, kept);
   dress(shown, null);
-  selection.start(wall);
   lay();
   look();
   scrubber();
@@ -144,7 +144,8 @@ function look() {
     if (far && element.isConnected) element.remove();
     if (!far && !element.isConnected) wall.append(element);
   }
-  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) aborter.abort();
+  // Whoever wants it again meanwhile must not wait for the cancelled request.
+  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) { aborter.abort(); loading.delete(index); arriving.delete(index); }
   for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) if (!loaded.get(index).isConnected) loaded.delete(index);
   markMonth();
 }
@@ -211,7 +212,7 @@ function ghosts(index) {
 }
 
 /** Reloads what is in view after changes elsewhere, unless the user has scrolled down. */
-const refresh = calmly(250, async () => {
+const refresh = steadily(250, async () => {
   if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
   if (scrollY > innerHeight) { stale = true; newWork(); return; }
   await anew();
@@ -463,6 +464,6 @@ intake({ done: () => refresh() });
 const again = typing(hang);
 
 export function heard() {
-  if (selection.busy) return;
-  refresh();
+  // An action on several would be redrawn after each of them.
+  if (selection.busy) addEventListener("retake-idle", refresh, { once: true }); else refresh();
 }
