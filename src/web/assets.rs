@@ -35,6 +35,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("intake.js", SCRIPT, include_bytes!("assets/intake.js")),
     ("provenance.js", SCRIPT, include_bytes!("assets/provenance.js")),
     ("session.js", SCRIPT, include_bytes!("assets/session.js")),
+    ("stage.js", SCRIPT, include_bytes!("assets/stage.js")),
     ("strip.js", SCRIPT, include_bytes!("assets/strip.js")),
     ("motion.js", SCRIPT, include_bytes!("assets/motion.js")),
     ("slideshow.js", SCRIPT, include_bytes!("assets/slideshow.js")),

@@ -25,6 +25,7 @@ export async function open(options = {}) {
   // ASSETS=src/web/assets tries a change of styles or scripts without a build.
   if (process.env.ASSETS) await context.route("**/assets/**", (route) => route.fulfill({ path: join(process.env.ASSETS, route.request().url().split("/").pop()) }));
   const page = await context.newPage();
+  page.waitForFunction = patiently(page.waitForFunction.bind(page));
   page.faults = [];
   page.on("pageerror", (error) => page.faults.push(error.message));
   page.on("console", (message) => {
@@ -33,6 +34,17 @@ export async function open(options = {}) {
   page.on("dialog", (dialog) => { page.faults.push(`a dialog: ${dialog.message()}`); dialog.dismiss(); });
   return page;
 }
+
+/** Waits on when a condition cannot be read yet: a page that is being loaded or renewed lacks the element for a moment. */
+const patiently = (wait) => async (condition, value, options) => {
+  const end = Date.now() + PATIENCE;
+  for (;;) {
+    try { return await wait(condition, value, options); } catch (error) {
+      if (!/TypeError|context was destroyed/.test(error.message) || Date.now() > end) throw error;
+    }
+    await new Promise((next) => setTimeout(next, 40));
+  }
+};
 
 /** Goes there, and waits until the page's scripts have run. */
 export async function go(page, path) {

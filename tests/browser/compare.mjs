@@ -57,7 +57,7 @@ await step("the mouse rates, removes and reorders in place", async () => {
 await step("one zoom for all, shown, and no image can be lost", async () => {
   await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
   const level = page.locator(".zoom .level");
-  await page.waitForFunction(() => [...document.images].every((image) => image.complete) && document.querySelector(".zoom .level").textContent.startsWith("Fit "));
+  await page.waitForFunction(() => [...document.querySelectorAll(".tile img")].every((image) => image.complete || image.loading === "lazy") && document.querySelector(".zoom .level").textContent.startsWith("Fit "));
   const before = await level.textContent();
   const box = await page.locator(".tile .clip").first().boundingBox();
   const middle = [box.x + box.width / 2, box.y + box.height / 2];

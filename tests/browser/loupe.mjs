@@ -426,8 +426,7 @@ for (const colorScheme of ["light", "dark"]) {
         await act?.(it);
         await fresh(it).catch(() => {});
         await it.screenshot({ path: `${shots}/loupe-${name}-${colorScheme}-${width}.png` });
-        const wide = await it.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-        same(wide <= 0, true, `it scrolls sideways by ${wide}`);
+        await until(() => it.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
         const { violations } = await it.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
         same(violations.map((found) => `${found.impact} ${found.id}: ${found.nodes.map((node) => node.html.slice(0, 160)).slice(0, 3).join(" | ")}`), [], "axe");
       });

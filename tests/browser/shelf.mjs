@@ -349,6 +349,7 @@ await step("a search is saved and found again", async () => {
   await page.getByRole("button", { name: "Save what is shown…" }).click();
   await page.locator("dialog input").fill("All lighthouses");
   await page.locator("dialog button.primary").click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Search “All lighthouses” saved");
   await go(page, "/");
   await page.locator(".saved summary").click();
   await page.getByRole("link", { name: "All lighthouses" }).click();
