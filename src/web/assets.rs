@@ -31,6 +31,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("completion.js", SCRIPT, include_bytes!("assets/completion.js")),
     ("band.js", SCRIPT, include_bytes!("assets/band.js")),
     ("pair.js", SCRIPT, include_bytes!("assets/pair.js")),
+    ("actions.js", SCRIPT, include_bytes!("assets/actions.js")),
     ("select.js", SCRIPT, include_bytes!("assets/select.js")),
     ("intake.js", SCRIPT, include_bytes!("assets/intake.js")),
     ("provenance.js", SCRIPT, include_bytes!("assets/provenance.js")),

@@ -33,6 +33,7 @@ mod pages;
 mod patience;
 mod pictures;
 mod ranges;
+mod readers;
 mod reply;
 mod server;
 mod squeeze;

@@ -153,6 +153,34 @@ await step("keys choose, and the bar tags, compares and exports", async () => {
   await until(() => page.locator(".tile").count(), 2, "compared");
 });
 
+await step("a card has its actions in a menu, for the mouse and by key", async () => {
+  await page.evaluate(() => localStorage.clear());
+  await go(page, "/");
+  const card = page.locator("#wall .card").first();
+  const reference = await card.getAttribute("data-reference");
+  const rating = async () => (await ask("get-iteration", { reference })).annotations?.rating ?? null;
+  const before = await rating();
+  await card.hover();
+  await page.getByRole("button", { name: /^Actions for/ }).first().click();
+  await page.locator("#actions").getByRole("button", { name: `${before === 3 ? 2 : 3} of 5` }).click();
+  await until(rating, before === 3 ? 2 : 3, "rated");
+  await page.locator("#toast button").click();
+  await until(rating, before, "undone");
+  await card.focus();
+  await page.keyboard.press("m");
+  await until(() => page.evaluate(() => document.activeElement.closest("#actions") !== null), true, "the menu has the focus");
+  await page.screenshot({ path: `${shots}/shelf-actions-light-1440.png` });
+  for (let times = 0; times < 5; times += 1) await page.keyboard.press("ArrowDown");
+  await until(() => page.evaluate(() => document.activeElement.textContent), "Add to compare", "the arrows move in it");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector("#tray-count")?.textContent === "1");
+  await until(() => page.evaluate(() => document.activeElement.dataset.reference), reference, "the focus returns to the card");
+  await page.keyboard.press("c");
+  await page.keyboard.press("m");
+  await page.keyboard.press("Escape");
+  await until(() => page.locator("#actions").count(), 0, "Escape closes it");
+});
+
 await step("a rubber band chooses what it touches, and adds with Shift", async () => {
   await go(page, "/");
   const box = (at) => page.locator("#wall .item").nth(at).locator(".card").boundingBox();
@@ -429,6 +457,10 @@ for (const colorScheme of ["light", "dark"]) {
       await looked.keyboard.press("Escape");
       await looked.locator("summary", { hasText: "Sort" }).click();
       await clean("shelf-sort");
+      await looked.keyboard.press("Escape");
+      await looked.locator("#wall .card").first().focus();
+      await looked.keyboard.press("m");
+      await clean("shelf-actions");
     });
   }
 }

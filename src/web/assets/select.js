@@ -13,9 +13,10 @@ let wall = null;
 let last = null;
 
 const keyOf = (card) => card.dataset.reference ?? card.dataset.session;
+/** Returns the hash of the image on a card, also while the pointer flips through others. */
+export const imageOf = (card) => (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop();
 const described = (card) => ({
-  reference: card.dataset.reference, session: card.dataset.session, project: card.dataset.project ?? "", label: card.dataset.label, rating: Number(card.dataset.rating ?? 0),
-  image: (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop(),
+  reference: card.dataset.reference, session: card.dataset.session, project: card.dataset.project ?? "", label: card.dataset.label, rating: Number(card.dataset.rating ?? 0), image: imageOf(card),
 });
 
 function set(card, on) {

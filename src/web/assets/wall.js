@@ -3,12 +3,13 @@
 // then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
 import { all, calmly, key, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { openActions, rateCard, withActions } from "./actions.js";
 import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
-import { selection } from "./select.js";
+import { imageOf, selection } from "./select.js";
 import { tray } from "./tray.js";
 import { savedSearches, typing } from "./typing.js";
-import { rate, undo } from "./writes.js";
+import { undo } from "./writes.js";
 
 const SIZE = 60;
 const KEEP = 40;
@@ -93,6 +94,7 @@ function dress(element, before) {
     if (!one(".select", item)) {
       item.append(make("input", { type: "checkbox", class: "select", tabindex: -1, "aria-label": `Select ${card.dataset.label}` }));
     }
+    withActions(item, card);
   }
   tellTimes(element);
   selection.mark(element);
@@ -428,18 +430,15 @@ function keysOfTheWall() {
   key(["s"], "Select", () => { const card = focused(); if (card) selection.toggle(card); });
   key(["c"], "Add to compare", () => {
     const card = focused();
-    const image = card && (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop();
-    if (card?.dataset.reference) tray.toggle(card.dataset.reference, image, card.dataset.label);
+    if (card?.dataset.reference) tray.toggle(card.dataset.reference, imageOf(card), card.dataset.label);
     else say("Choose an image with the arrow keys first");
   });
   key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", (event) => {
     const card = focused();
     if (!card?.dataset.reference) return false;
-    const { reference, label } = card.dataset;
-    // The card may have been replaced by a fresh copy.
-    const show = (rating) => { for (const it of all(`#wall .card[data-reference="${CSS.escape(reference)}"]`)) it.dataset.rating = rating; };
-    rate({ reference, name: `“${label}”`, rating: Number(event.key), before: Number(card.dataset.rating), show });
+    rateCard(card, Number(event.key));
   });
+  key(["m"], "Actions", () => { const card = focused(); if (!card?.dataset.reference) return false; openActions(card); });
   key(["u"], "Undo", undo);
   key(["+", "="], "Larger images", () => resize(30));
   key(["-"], "Smaller images", () => resize(-30));
