@@ -30,16 +30,18 @@ export function openActions(card, place = one(".cover", card)) {
   const { reference, session, label } = card.dataset;
   const id = session ?? reference.split("#")[0];
   const hash = imageOf(card);
+  // The card may be replaced by a fresh copy while the menu is open.
+  const here = () => one(`#wall .card[data-reference="${CSS.escape(reference)}"]`) ?? card;
   const done = (act) => () => { box.hidePopover(); act(); };
   const stars = make("span", { class: "stars", role: "group", "aria-label": "Rating" },
-    ...[1, 2, 3, 4, 5].map((value) => make("button", { type: "button", "data-rate": value, "aria-label": `${value} of 5`, onclick: done(() => rateCard(card, value === Number(card.dataset.rating) ? 0 : value)) }, "★")));
+    ...[1, 2, 3, 4, 5].map((value) => make("button", { type: "button", "data-rate": value, "aria-label": `${value} of 5`, onclick: done(() => rateCard(here(), value === Number(here().dataset.rating) ? 0 : value)) }, "★")));
   drawStars(stars, Number(card.dataset.rating));
   const action = (text, act) => make("button", { type: "button", onclick: done(act) }, text);
   const link = (text, href, more = {}) => make("a", { href, onclick: () => box.hidePopover(), ...more }, text);
-  const box = make("div", { id: "actions", class: "actions", popover: "", role: "group", "aria-label": `Actions for ${label}` },
+  const box = make("div", { id: "actions", class: "actions", popover: "", role: "region", "aria-label": `Actions for ${label}` },
     stars,
     action(tray.has(reference) ? "Remove from compare" : "Add to compare", () => tray.toggle(reference, hash, label)),
-    action("Select", () => selection.toggle(card, true)),
+    action("Select", () => selection.toggle(here(), true)),
     hash ? link("Similar", `/search?like=${encodeURIComponent(iterationOf(reference))}`) : null,
     link("Story", `/sessions/${id}/story`),
     link("Provenance", `/sessions/${id}/audit?of=${iterationOf(reference).split("#")[1]}`),
@@ -50,7 +52,7 @@ export function openActions(card, place = one(".cover", card)) {
     if (event.newState === "open") return;
     const isInside = box.contains(document.activeElement) || document.activeElement === document.body;
     box.remove();
-    if (isInside && card.isConnected) card.focus({ preventScroll: true });
+    if (isInside) here().focus({ preventScroll: true });
   });
   box.addEventListener("keydown", (event) => {
     const by = { ArrowDown: 1, ArrowUp: -1, ArrowRight: 1, ArrowLeft: -1 }[event.key];
