@@ -157,7 +157,7 @@ await step("a card has its actions in a menu, for the mouse and by key", async (
   await page.evaluate(() => localStorage.clear());
   await go(page, "/");
   const card = page.locator("#wall .card").first();
-  const reference = await card.getAttribute("data-reference");
+  const [reference, session] = [await card.getAttribute("data-reference"), await card.getAttribute("data-session")];
   const rating = async () => (await ask("get-iteration", { reference })).annotations?.rating ?? null;
   const before = await rating();
   await card.hover();
@@ -174,7 +174,7 @@ await step("a card has its actions in a menu, for the mouse and by key", async (
   await until(() => page.evaluate(() => document.activeElement.textContent), "Add to compare", "the arrows move in it");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.querySelector("#tray-count")?.textContent === "1");
-  await until(() => page.evaluate(() => document.activeElement.dataset.reference), reference, "the focus returns to the card");
+  await until(() => page.evaluate(() => document.activeElement.dataset.session), session, "the focus returns to the card");
   await page.keyboard.press("c");
   await page.keyboard.press("m");
   await page.keyboard.press("Escape");

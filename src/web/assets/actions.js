@@ -30,11 +30,11 @@ export function openActions(card, place = one(".cover", card)) {
   const { reference, session, label } = card.dataset;
   const id = session ?? reference.split("#")[0];
   const hash = imageOf(card);
-  // The card may be replaced by a fresh copy while the menu is open.
-  const here = () => one(`#wall .card[data-reference="${CSS.escape(reference)}"]`) ?? card;
+  // The card may be replaced while the menu is open, and a session may have another cover then.
+  const here = () => one(session ? `#wall .card[data-session="${CSS.escape(session)}"]` : `#wall .card[data-reference="${CSS.escape(reference)}"]`) ?? card;
   const done = (act) => () => { box.hidePopover(); act(); };
   const stars = make("span", { class: "stars", role: "group", "aria-label": "Rating" },
-    ...[1, 2, 3, 4, 5].map((value) => make("button", { type: "button", "data-rate": value, "aria-label": `${value} of 5`, onclick: done(() => rateCard(here(), value === Number(here().dataset.rating) ? 0 : value)) }, "★")));
+    ...[1, 2, 3, 4, 5].map((value) => make("button", { type: "button", "data-rate": value, "aria-label": `${value} of 5`, onclick: done(() => rateCard(card, value === Number(card.dataset.rating) ? 0 : value)) }, "★")));
   drawStars(stars, Number(card.dataset.rating));
   const action = (text, act) => make("button", { type: "button", onclick: done(act) }, text);
   const link = (text, href, more = {}) => make("a", { href, onclick: () => box.hidePopover(), ...more }, text);
