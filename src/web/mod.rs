@@ -33,7 +33,6 @@ mod pages;
 mod patience;
 mod pictures;
 mod ranges;
-mod readers;
 mod reply;
 mod server;
 mod squeeze;
