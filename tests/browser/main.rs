@@ -26,6 +26,7 @@ fn main() -> ExitCode {
     run(vec![
         test("people_find_their_way", people_find_their_way),
         test("decisions_reach_what_was_shown", decisions_reach_what_was_shown),
+        test("nothing_is_lost_in_a_hurry", nothing_is_lost_in_a_hurry),
         test("the_loupe_is_usable_by_any_hand", the_loupe_is_usable_by_any_hand),
         test("unusual_states_have_a_design", unusual_states_have_a_design),
         test("hostile_text_stays_text", hostile_text_stays_text),
@@ -113,6 +114,13 @@ fn decisions_reach_what_was_shown() {
     tools.converse("writes.mjs", &served.url, |request| beside(dir.path(), request));
 }
 
+fn nothing_is_lost_in_a_hurry() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.run("hurry.mjs", &served.url);
+}
+
 fn the_loupe_is_usable_by_any_hand() {
     let tools = Tools::ready();
     let dir = tempfile::tempdir().unwrap();
@@ -132,10 +140,11 @@ fn unusual_states_have_a_design() {
     let tools = Tools::ready();
     let dir = tempfile::tempdir().unwrap();
     let workspace = dir.path();
-    let mut served = Some(serve(&["serve", "--workspace"], workspace));
-    let url = served.as_ref().unwrap().url.clone();
     // The same address each time, as an open page expects.
-    let again = || Some(serve_at(url.trim_start_matches("http://"), &["serve", "--workspace"], workspace));
+    let address = lasting_address();
+    let again = || Some(serve_at(&address, &["serve", "--workspace"], workspace));
+    let mut served = again();
+    let url = served.as_ref().unwrap().url.clone();
     tools.converse("states.mjs", &url, |request| {
         // Dropping it kills it.
         served = None;
@@ -153,6 +162,15 @@ fn unusual_states_have_a_design() {
         }
         served = again();
     });
+}
+
+/// Returns an address that stays free while the server is stopped: its port is below those that the system gives to
+/// connections, of which the tests next to this one open many.
+fn lasting_address() -> String {
+    let first = 20_000 + u16::try_from(std::process::id() % 10_000).unwrap();
+    let free =
+        (first..32_000).map(|port| format!("127.0.0.1:{port}")).find(|it| std::net::TcpListener::bind(it).is_ok());
+    free.unwrap()
 }
 
 /// Overwrites the database, so that it is rebuilt from the journal, and removes an image and all thumbnails.

@@ -1,6 +1,6 @@
 // The main paths through the gallery, by keyboard and by mouse, on the sample history.
 
-import { ask, done, go, open, same, step, until } from "./browser.mjs";
+import { ask, done, go, open, step, until } from "./browser.mjs";
 
 const page = await open();
 const { sessions } = await ask("list-sessions");
@@ -30,8 +30,7 @@ await step("arrow keys and Enter open a session", async () => {
 });
 
 await step("the strip branches where the work did", async () => {
-  const lanes = await page.locator(".take").evaluateAll((takes) => takes.map((take) => Number(take.dataset.lane)));
-  same(lanes, [0, 0, 0, 0, 0, 0, 1, 1, 0], "lanes");
+  await until(() => page.locator(".take").evaluateAll((takes) => takes.map((take) => Number(take.dataset.lane))), [0, 0, 0, 0, 0, 0, 1, 1, 0], "lanes");
 });
 
 await step("arrow keys step", async () => {
@@ -50,8 +49,7 @@ await step("arrow keys step", async () => {
 await step("a digit rates", async () => {
   await page.keyboard.press("2");
   await page.waitForFunction(() => document.querySelectorAll(".stars .on").length === 2);
-  const now = await ask("get-iteration", { reference: `${harbour}#4` });
-  same(now.annotations.rating, 2, "the rating");
+  await until(async () => (await ask("get-iteration", { reference: `${harbour}#4` })).annotations.rating, 2, "the rating");
   await page.waitForFunction(() => document.querySelector('.take[data-index="4"] .rated')?.textContent === "★★");
 });
 

@@ -56,9 +56,8 @@ await step("sort orders, and a filter for ratings of 4 or 5", async () => {
   await page.getByRole("link", { name: "Name", exact: true }).click();
   await page.waitForURL("**/?sort=name");
   await page.waitForSelector("html[data-ready]");
-  const shown = await names();
   const titled = (await listed()).map((session) => session.title).filter(Boolean);
-  same(shown.slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
+  await until(async () => (await names()).slice(0, titled.length), titled.toSorted((a, b) => a.toLowerCase() < b.toLowerCase() ? -1 : 1), "by name");
   for (const sort of ["oldest", "cost", "nonsense"]) await until(async () => (await fetch(`${base}/?sort=${sort}`)).status, 200, sort);
   await go(page, "/");
   await page.getByRole("link", { name: "★ 4+" }).click();
@@ -152,6 +151,34 @@ await step("keys select, and the bar tags, compares and exports", async () => {
   await page.waitForURL("**/compare?refs=**");
   await page.waitForSelector("html[data-ready]");
   await until(() => page.locator(".tile").count(), 2, "compared");
+});
+
+await step("a card has its actions in a menu, for the mouse and by key", async () => {
+  await page.evaluate(() => localStorage.clear());
+  await go(page, "/");
+  const card = page.locator("#wall .card").first();
+  const [reference, session] = [await card.getAttribute("data-reference"), await card.getAttribute("data-session")];
+  const rating = async () => (await ask("get-iteration", { reference })).annotations?.rating ?? null;
+  const before = await rating();
+  await card.hover();
+  await page.getByRole("button", { name: /^Actions for/ }).first().click();
+  await page.locator("#actions").getByRole("button", { name: `${before === 3 ? 2 : 3} of 5` }).click();
+  await until(rating, before === 3 ? 2 : 3, "rated");
+  await page.locator("#toast button").click();
+  await until(rating, before, "undone");
+  await card.focus();
+  await page.keyboard.press("m");
+  await until(() => page.evaluate(() => document.activeElement.closest("#actions") !== null), true, "the menu has the focus");
+  await page.screenshot({ path: `${shots}/shelf-actions-light-1440.png` });
+  for (let times = 0; times < 5; times += 1) await page.keyboard.press("ArrowDown");
+  await until(() => page.evaluate(() => document.activeElement.textContent), "Add to compare", "the arrows move in it");
+  await page.keyboard.press("Enter");
+  await page.waitForFunction(() => document.querySelector("#tray-count")?.textContent === "1");
+  await until(() => page.evaluate(() => document.activeElement.dataset.session), session, "the focus returns to the card");
+  await page.keyboard.press("c");
+  await page.keyboard.press("m");
+  await page.keyboard.press("Escape");
+  await until(() => page.locator("#actions").count(), 0, "Escape closes it");
 });
 
 await step("a rubber band chooses what it touches, and adds with Shift", async () => {
@@ -308,6 +335,7 @@ await step("Enter opens the results shown while typing", async () => {
 await step("rejected images are hidden unless requested", async () => {
   await go(page, "/search");
   const count = async () => Number((await page.locator("h1").textContent()).replace(/\D/g, ""));
+  await until(async () => await count() > 0, true, "some");
   const all = await count();
   const reference = (await page.locator("#wall .card").first().getAttribute("data-reference")).split("/")[0];
   await ask("annotate-iteration", { reference, addTags: ["rejected"] });
@@ -349,6 +377,7 @@ await step("a saved search can be opened again", async () => {
   await page.getByRole("button", { name: "Save what is shown…" }).click();
   await page.locator("dialog input").fill("All lighthouses");
   await page.locator("dialog button.primary").click();
+  await page.waitForFunction(() => document.querySelector("#toast").textContent === "Search “All lighthouses” saved");
   await go(page, "/");
   await page.locator(".saved summary").click();
   await page.getByRole("link", { name: "All lighthouses" }).click();
@@ -428,6 +457,10 @@ for (const colorScheme of ["light", "dark"]) {
       await looked.keyboard.press("Escape");
       await looked.locator("summary", { hasText: "Sort" }).click();
       await clean("shelf-sort");
+      await looked.keyboard.press("Escape");
+      await looked.locator("#wall .card").first().focus();
+      await looked.keyboard.press("m");
+      await clean("shelf-actions");
     });
   }
 }

@@ -12,8 +12,7 @@ async function look(name, path, ready = async () => {}) {
       await go(page, path);
       await ready(page);
       await page.screenshot({ path: `${shots}/${name}-${colorScheme}-${width}.png` });
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
-      same(wide <= 0, true, `it scrolls sideways by ${wide}`);
+      await until(() => page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
       const found = await page.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));
       const serious = found.violations.filter((it) => ["serious", "critical"].includes(it.impact));
       same(serious.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).slice(0, 3).join(" | ")}`), [], "axe");

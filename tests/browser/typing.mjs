@@ -1,6 +1,6 @@
 // Search as you type, by keyboard: on the wall of sessions and on results.
 
-import { ask, base, done, go, open, same, shots, step, until } from "./browser.mjs";
+import { addressed, ask, base, done, go, open, shots, step, until } from "./browser.mjs";
 
 const page = await open();
 const heading = (text) => page.waitForFunction((text) => document.querySelector("h1")?.textContent === text, text);
@@ -12,7 +12,7 @@ await step("the wall shows the matches while typing, and the URL follows", async
   await page.keyboard.press("/");
   await page.keyboard.type("lightho");
   await heading("2 sessions");
-  same(new URL(page.url()).search, "?q=lightho&by=session&typing=1", "the address");
+  await addressed(page, (url) => url.search, "?q=lightho&by=session&typing=1", "the address");
   await until(() => page.title(), "lightho · Search · Retake", "the title");
   await until(async () => await page.evaluate(() => document.activeElement.id), "search", "the focus stays");
   await until(async () => (await names()).includes("Harbour at dusk"), true, "the harbour is found");
@@ -38,7 +38,7 @@ await step("more letters narrow the results, fewer widen them, none shows the wa
   await heading("1 session");
   for (let at = 0; at < "lighthouse dusk".length; at += 1) await page.keyboard.press("Backspace");
   await heading("Sessions");
-  same(new URL(page.url()).pathname + new URL(page.url()).search, "/", "the address");
+  await addressed(page, (url) => url.pathname + url.search, "/", "the address");
   await until(() => page.locator(".card").count(), 6, "all of them");
 });
 
@@ -79,7 +79,7 @@ await step("switching between iterations and sessions keeps the query", async ()
   await page.waitForSelector("html[data-ready]");
   await page.locator("#search").fill("lighthouse");
   await heading("10 iterations");
-  same(new URL(page.url()).searchParams.get("by"), null, "still iterations");
+  await addressed(page, (url) => url.searchParams.get("by"), null, "still iterations");
   await page.locator('.facets a:has-text("hero")').click();
   await heading("1 iteration");
 });
@@ -101,7 +101,7 @@ await step("a late response is dropped", async () => {
   await over;
   // A late answer would be shown within a few frames.
   await page.evaluate(async () => { for (let at = 0; at < 20; at += 1) await new Promise(requestAnimationFrame); });
-  same(new URL(page.url()).searchParams.get("q"), "dune", "the newest question");
+  await addressed(page, (url) => url.searchParams.get("q"), "dune", "the newest question");
   await until(() => names(), shown, "and its answer");
   await page.unroute("**/search?q=fores&**");
 });

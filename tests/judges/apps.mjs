@@ -12,6 +12,12 @@ const same = (actual, wanted, what) => {
   if (JSON.stringify(actual) !== JSON.stringify(wanted)) throw new Error(`${what}: ${JSON.stringify(actual)}, not ${JSON.stringify(wanted)}`);
 };
 const holds = (value, what) => { if (!value) throw new Error(what); };
+/** How long anything may take: only failures wait that long. */
+const PATIENCE = 120000;
+/** Waits until something holds: pages and hosts tell each other what they did in messages. */
+async function eventually(read, what) {
+  for (const end = Date.now() + PATIENCE; !(await read()); await new Promise((next) => setTimeout(next, 40))) holds(Date.now() < end, typeof what === "string" ? what : await what());
+}
 
 /** A PNG: a sky over a sea, with a disc. */
 function png(width, height, sky, sea, disc) {
@@ -69,10 +75,11 @@ const page = async (name) => {
   return contents[0].text;
 };
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"] });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox", "--disable-gpu"], timeout: PATIENCE });
 const faults = [];
 async function show(name, values, { resources = true, theme = "light", size = { width: 900, height: 900 } } = {}) {
   const window = await browser.newPage({ viewport: size });
+  window.setDefaultTimeout(PATIENCE);
   window.on("pageerror", (error) => faults.push(error.message));
   window.on("console", (message) => { if (/Content Security Policy|Refused/.test(message.text())) faults.push(message.text()); });
   window.on("request", (request) => { if (!/^(about|data|blob):/.test(request.url())) faults.push(`asked for ${request.url()}`); });
@@ -98,20 +105,20 @@ const references = [0, 1, 2, 3].map((index) => `${session}#${index}`);
 await step("a comparison shows both images in full", async () => {
   const { window, app, log } = await show("compare-iterations", { references, render: "none" });
   await app.locator(".stage img").first().waitFor();
-  same(await loaded(app.locator(".stage img")), [640, 640], "the widths of the images");
-  holds((await log()).some(([method]) => method === "size"), "the host was not told the size");
-  holds((await app.locator(".verdict").innerText()).startsWith("Composition: same · Colour: strongly changed"), await app.locator(".verdict").innerText());
+  await eventually(async () => JSON.stringify(await loaded(app.locator(".stage img"))) === "[640,640]", "both images in full");
+  await eventually(async () => (await log()).some(([method]) => method === "size"), "the host was not told the size");
+  await eventually(async () => (await app.locator(".verdict").innerText()).startsWith("Composition: same · Colour: strongly changed"), () => app.locator(".verdict").innerText());
   await shot(window, "compare-side");
   await app.getByRole("button", { name: "Slider" }).click();
   await app.getByLabel("How much of B").fill("30");
-  same(await app.locator(".frame img").nth(1).evaluate((image) => image.style.clipPath), "inset(0px 0px 0px 70%)", "the slider");
+  await eventually(async () => await app.locator(".frame img").nth(1).evaluate((image) => image.style.clipPath) === "inset(0px 0px 0px 70%)", "the slider");
   await shot(window, "compare-slider");
   await app.getByRole("button", { name: "Difference" }).click();
-  same(await app.locator(".stage.difference .frame img").count(), 2, "the images of the difference");
+  await eventually(async () => await app.locator(".stage.difference .frame img").count() === 2, "the images of the difference");
   await shot(window, "compare-difference");
   await app.getByRole("button", { name: "Matrix" }).click();
-  holds((await app.locator("table").innerText()).includes("steps"), "the matrix has no steps");
-  holds((await app.locator("table").innerText()).includes("<b>bold</b>"), "recorded text became markup");
+  await eventually(async () => (await app.locator("table").innerText()).includes("steps"), "the matrix has no steps");
+  await eventually(async () => (await app.locator("table").innerText()).includes("<b>bold</b>"), "recorded text became markup");
   await shot(window, "compare-matrix");
   await app.getByRole("button", { name: "Side by side" }).click();
   await app.locator(".strip button").nth(3).click();
@@ -119,8 +126,9 @@ await step("a comparison shows both images in full", async () => {
   await app.locator(".strip button").nth(2).click();
   await app.getByRole("button", { name: "Pick B" }).click();
   await app.getByText(/Picked/).waitFor();
-  same((await call("get-iteration", { reference: references[2] })).structuredContent.annotations.rating, 5, "the rating after a pick");
-  holds((await log()).some(([method, params]) => method === "context" && params.content[0].text.includes(references[2])), "the model was not told");
+  const rating = async (at) => (await call("get-iteration", { reference: references[at] })).structuredContent.annotations?.rating;
+  await eventually(async () => await rating(2) === 5, "the rating after a pick");
+  await eventually(async () => (await log()).some(([method, params]) => method === "context" && params.content[0].text.includes(references[2])), "the model was not told");
   await window.evaluate(() => globalThis.host.close());
   await window.close();
 });
@@ -128,7 +136,7 @@ await step("stars rate the iteration that is shown", async () => {
   const { window, app } = await show("compare-iterations", { references: references.slice(0, 2), render: "none" }, { theme: "dark", size: { width: 420, height: 900 } });
   await app.getByRole("group", { name: /Rating of .*#1/ }).getByRole("button", { name: "3 of 5" }).click();
   await app.getByText(/Rated .*#1 3 of 5/).waitFor();
-  same((await call("get-iteration", { reference: references[1] })).structuredContent.annotations.rating, 3, "the rating");
+  await eventually(async () => (await call("get-iteration", { reference: references[1] })).structuredContent.annotations?.rating === 3, "the rating");
   await loaded(app.locator(".stage img"));
   await shot(window, "compare-phone-dark");
   await window.close();
@@ -136,7 +144,7 @@ await step("stars rate the iteration that is shown", async () => {
 await step("a host without resources gets thumbnails", async () => {
   const { window, app, log } = await show("compare-iterations", { references: references.slice(0, 2), render: "none" }, { resources: false });
   await app.locator(".stage img").first().waitFor();
-  same((await loaded(app.locator(".stage img"))).length, 2, "the images");
+  await eventually(async () => (await loaded(app.locator(".stage img"))).length === 2, "the images");
   holds((await log()).every(([method]) => method !== "resources/read"), "a resource was read");
   await window.close();
 });
@@ -152,7 +160,7 @@ await step("a story leads to its steps, to a comparison and on", async () => {
   await app.getByRole("button", { name: "Back" }).click();
   await app.getByRole("button", { name: "Continue from here" }).click();
   await app.getByText("Asked to continue.").waitFor();
-  holds((await log()).some(([method, params]) => method === "message" && params.content[0].text.includes("#2")), "the host got no message");
+  await eventually(async () => (await log()).some(([method, params]) => method === "message" && params.content[0].text.includes("#2")), "the host got no message");
   await window.close();
 });
 await step("nothing but the host was contacted", async () => same(faults, [], "faults"));

@@ -1,6 +1,6 @@
 // Runs on every page: the search box, keyboard shortcuts, change events, the tray, and the page's own script.
 
-import { all, calmly, key, one, say, showKeys, tellTimes } from "./kit.js";
+import { all, key, one, say, showKeys, tellTimes } from "./kit.js";
 import "./motion.js";
 import { tray } from "./tray.js";
 
@@ -92,7 +92,7 @@ tray.start();
 const page = await pages[document.body.dataset.page]?.();
 const news = page?.heard;
 if (news) listen(news);
-else listen(calmly(500, () => {}));
+else listen(() => {});
 document.documentElement.dataset.ready = "yes";
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") return;

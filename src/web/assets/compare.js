@@ -1,11 +1,11 @@
 // The compare page: a set of images, as a survey or as a pair. Every change to the set navigates to a URL that the
 // server renders; zoom, mode and the selected pair are handled locally. The URL always describes what is shown.
 
-import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, tellTimes } from "./kit.js";
+import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
 import { Lens, hands } from "./lens.js";
 import { pairing } from "./pair.js";
 import { compareAddress, sets, tray } from "./tray.js";
-import { drawStars, imageRating, iterationOf, offerUndo, rate, undo } from "./writes.js";
+import { drawStars, imageRating, iterationOf, offerUndo, pending, rate, undo } from "./writes.js";
 
 let main;
 let items = [];
@@ -370,12 +370,14 @@ take();
 addEventListener("resize", calmly(60, () => { if (items.length === 0) return; lay(); if (view === "pair") pair.refit(); }));
 
 /** Refreshes ratings and other annotations that were changed elsewhere. */
-export const heard = calmly(300, async (news) => {
-  if (items.length === 0 || document.querySelector("dialog[open]")) return;
-  if (news.kind !== "missed" && !items.some((item) => item.reference.startsWith(`${news.session}#`))) return;
+export const heard = steadily(300, async (changes) => {
+  const isShown = ({ kind, session }) => kind === "missed" || items.some((item) => item.reference.startsWith(`${session}#`));
+  if (!changes.some(isShown)) return;
   try {
     for (const { reference, tile } of items) {
       const { annotations } = await ask("get-iteration", { reference: iterationOf(reference) });
+      // What was decided here meanwhile is newer.
+      if (pending(iterationOf(reference)) > 0) continue;
       const rating = imageRating(annotations, reference);
       tile.dataset.rating = rating;
       drawStars(one(".stars", tile), rating);

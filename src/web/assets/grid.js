@@ -1,7 +1,7 @@
 // The grid of a session: all images uncropped, in rows of equal height. Keyboard shortcuts rate, reject and collect the
 // focused image.
 
-import { all, calmly, key, one, page, say, sayWhy, settings } from "./kit.js";
+import { all, key, one, page, say, sayWhy, settings, steadily } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filters, showRating } from "./strip.js";
 import { tray } from "./tray.js";
@@ -35,7 +35,11 @@ function show() {
   (left.find((tile) => tile === document.activeElement) ?? left[0])?.setAttribute("tabindex", "0");
 }
 
-filter.addEventListener("change", show);
+filter.addEventListener("change", () => {
+  show();
+  // Chosen with the mouse: the next keys are for the images, not for the list.
+  if (!filter.matches(":focus-visible")) filter.blur();
+});
 size.value = settings.get("tile") ?? (innerWidth < 700 ? 160 : 240);
 size.addEventListener("input", () => { settings.set("tile", Number(size.value)); spread(); });
 
@@ -118,7 +122,7 @@ function more() {
   seen.observe(next);
 }
 
-const renew = calmly(250, async () => {
+const renew = steadily(250, async () => {
   const at = focused()?.getAttribute("href");
   const fresh = await page(location.pathname);
   const known = new Map(all(".tile", tiles).map((tile) => [tile.getAttribute("href"), tile]));

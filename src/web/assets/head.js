@@ -82,7 +82,7 @@ function retitle(title, before) {
     show: () => show(title),
     unshow: () => show(before || sessionName()),
     said: title ? `Renamed to “${title}”` : "Title removed",
-    after: () => { refreshHead().catch(sayWhy); },
+    after: (saved) => { if (saved) refreshHead().catch(sayWhy); },
   });
 }
 
@@ -100,7 +100,7 @@ async function project() {
     show: () => {},
     unshow: () => {},
     said: project ? `Moved to “${project}”` : "Project removed",
-    after: () => { refreshHead().catch(sayWhy); },
+    after: (saved) => { if (saved) refreshHead().catch(sayWhy); },
   });
 }
 

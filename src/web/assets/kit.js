@@ -39,16 +39,35 @@ async function answered(path, request) {
   throw Object.assign(new Error(said.message), { hint: said.hint, kind: said.kind });
 }
 
-/** Requests a part of a page. */
+/** The longest time in milliseconds that a press lasts which is still a click. */
+const CLICK = 1000;
+let press = null;
+let release = () => {};
+const pressed = () => { release(); press = new Promise((done) => { release = done; setTimeout(done, CLICK); }); };
+// The click follows the release, and must still find its target.
+const letGo = () => setTimeout(release);
+addEventListener("pointerdown", pressed, true);
+for (const name of ["pointerup", "pointercancel"]) addEventListener(name, letGo, true);
+addEventListener("keydown", (event) => { if (event.key === " " && !event.repeat && event.target.closest?.("button, summary, input")) pressed(); }, true);
+addEventListener("keyup", (event) => { if (event.key === " ") letGo(); }, true);
+
+/**
+ * Requests a part of a page. What comes while a button is held is handed over when it is released: replacing what is
+ * being clicked would swallow the click.
+ */
 export async function part(path, signal) {
   const response = await answered(path, { signal, headers: { accept: "text/html" } });
-  return { headers: response.headers, content: parsed(await response.text()) };
+  const text = await response.text();
+  await press;
+  return { headers: response.headers, content: parsed(text) };
 }
 
 /** Requests a whole page, to replace parts of the current one. */
 export async function page(path, signal) {
   const response = await answered(path, { signal, headers: { accept: "text/html" } });
-  return new DOMParser().parseFromString(trusted(await response.text()), "text/html");
+  const text = await response.text();
+  await press;
+  return new DOMParser().parseFromString(trusted(text), "text/html");
 }
 
 /** Calls a tool of /api. */
@@ -83,7 +102,7 @@ document.addEventListener("toggle", async (event) => {
 }, true);
 
 const SETTINGS = "retake-settings";
-const usual = { keys: true, advance: false, follow: false };
+const usual = { keys: true, advance: false, follow: false, linger: false };
 /** Settings stored in this browser. */
 export const settings = {
   all() {
@@ -104,7 +123,8 @@ export function say(text, action) {
   if (action) toast.append(make("button", { type: "button", onclick: () => { hide(); action.run(); } }, action.name));
   toast.classList.add("on");
   clearTimeout(quiet);
-  quiet = setTimeout(hide, action ? 8000 : 3000);
+  // WCAG 2.2.1: whoever needs more time gets ten times as much.
+  quiet = setTimeout(hide, (action ? 8000 : 3000) * (settings.get("linger") ? 10 : 1));
 }
 
 /** Shows an error. Hints are written for programs, so only the message is shown. */
@@ -161,10 +181,12 @@ export const drafts = {
 /**
  * Asks for a text; resolves to null if cancelled. With `draft`, the text survives a reload until the caller drops it
  * after saving. Closing with unsaved changes asks first. `rows: 1` is a single line, which Enter saves. `dress` may
- * return an element to show below the field.
+ * return an element to show below the field. `value` may be a promise: the dialog opens at once, so that it gets the
+ * next keys, and the value is put before what has been typed meanwhile.
  */
-export function askText(title, field, action, { value = "", rows = 3, hint = "", draft = "", dress = () => null } = {}) {
+export function askText(title, field, action, { value: known = "", rows = 3, hint = "", draft = "", dress = () => null } = {}) {
   return new Promise((done) => {
+    let value = typeof known === "string" ? known : "";
     const area = rows === 1 ? make("input", { type: "text", maxlength: 60000, dir: "auto" }) : make("textarea", { rows, maxlength: 60000, dir: "auto" });
     const kept = draft ? drafts.get(draft) : null;
     area.value = kept ?? value;
@@ -219,6 +241,15 @@ export function askText(title, field, action, { value = "", rows = 3, hint = "",
     box.showModal();
     area.focus();
     if (!restored) area.select();
+    if (typeof known !== "string") {
+      known.then((text) => {
+        value = text;
+        if (restored || text === "") return;
+        const typed = area.value;
+        area.value = typed === "" ? text : `${text}${rows === 1 ? ", " : "\n"}${typed}`;
+        if (typed === "") area.select(); else if (draft) drafts.set(draft, area.value);
+      });
+    }
   });
 }
 
@@ -274,8 +305,11 @@ export function showKeys() {
     })))));
   const box = make("input", { type: "checkbox", id: "single-keys", onchange: () => settings.set("keys", box.checked) });
   box.checked = settings.get("keys");
+  const linger = make("input", { type: "checkbox", id: "linger", onchange: () => settings.set("linger", linger.checked) });
+  linger.checked = settings.get("linger");
   const shown = dialog("Keys",
     make("label", { class: "switch" }, box, make("span", {}, "Use keys of a single character, such as 5 or x")),
+    make("label", { class: "switch" }, linger, make("span", {}, "Show messages ten times as long")),
     make("div", { class: "key-groups" }, ...tables));
   shown.classList.add("wide");
 }
@@ -310,8 +344,17 @@ addEventListener("keydown", (event) => {
 const closeDrops = (but) => { for (const drop of all("details.drop[open]")) if (drop !== but) drop.open = false; };
 addEventListener("pointerdown", (event) => closeDrops(event.target.closest?.("details.drop")));
 
+/** Calls `replace`, then focuses the control that corresponds to the one that had the focus. */
+export function keepFocus(replace) {
+  const focused = document.activeElement;
+  const path = focused && focused !== document.body ? findable(focused) : null;
+  replace();
+  if (path && !focused.isConnected) one(path)?.focus({ preventScroll: true });
+}
+
 /** Replaces old content, preserving the focus, open details and the scroll position. */
 export function swap(old, fresh) {
+  if (old.isEqualNode(fresh)) return old;
   const focused = old.contains(document.activeElement) && document.activeElement !== old ? document.activeElement : null;
   const onSelf = document.activeElement === old;
   const path = focused ? findable(focused) : null;
@@ -335,7 +378,7 @@ function findable(element) {
   return `${element.tagName.toLowerCase()}${parts.join("")}`;
 }
 
-/** Throttles calls to at most one per interval; the last call always runs. */
+/** Delays a call until there have been no others for a while; only the last one runs. */
 export function calmly(wait, action) {
   let timer;
   return (...args) => {
@@ -344,4 +387,22 @@ export function calmly(wait, action) {
       try { await action(...args); } catch (error) { if (error.name !== "AbortError") sayWhy(error); }
     }, wait);
   };
+}
+
+/**
+ * Collects calls for a while, then runs the action once with the arguments of all of them. Unlike `calmly`, it is not
+ * put off by further calls, and never runs twice at the same time.
+ */
+export function steadily(wait, action) {
+  let waiting = [];
+  let running = false;
+  const run = async () => {
+    const calls = waiting;
+    waiting = [];
+    try { await action(calls); } catch (error) { if (error.name !== "AbortError") sayWhy(error); }
+    running = false;
+    if (waiting.length > 0) start();
+  };
+  const start = () => { running = true; setTimeout(run, wait); };
+  return (call) => { waiting.push(call); if (!running) start(); };
 }

@@ -13,9 +13,10 @@ let wall = null;
 let last = null;
 
 const keyOf = (card) => card.dataset.reference ?? card.dataset.session;
+/** Returns the hash of the image on a card, also while the pointer flips through others. */
+export const imageOf = (card) => (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop();
 const described = (card) => ({
-  reference: card.dataset.reference, session: card.dataset.session, project: card.dataset.project ?? "", label: card.dataset.label, rating: Number(card.dataset.rating ?? 0),
-  image: (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop(),
+  reference: card.dataset.reference, session: card.dataset.session, project: card.dataset.project ?? "", label: card.dataset.label, rating: Number(card.dataset.rating ?? 0), image: imageOf(card),
 });
 
 function set(card, on) {
@@ -26,9 +27,10 @@ function set(card, on) {
 
 export const selection = {
   busy: false,
-  start(element) {
+  /** Starts on another wall; `kept` if it shows the same again, so that the selection stays. */
+  start(element, kept = false) {
     wall = element;
-    chosen.clear();
+    if (!kept) chosen.clear();
     show();
   },
   /** Marks the selected cards in newly inserted content. */
@@ -37,7 +39,7 @@ export const selection = {
   },
   toggle(card, on = !chosen.has(keyOf(card))) {
     set(card, on);
-    last = card;
+    last = keyOf(card);
     show();
   },
   /** Selects exactly these cards, plus those in `before`. */
@@ -47,7 +49,7 @@ export const selection = {
       const on = wanted.has(keyOf(card)) || before.has(keyOf(card));
       if (on !== chosen.has(keyOf(card))) set(card, on);
     }
-    last = cards.at(-1) ?? last;
+    last = cards.length > 0 ? keyOf(cards.at(-1)) : last;
     show();
   },
   keys: () => new Set(chosen.keys()),
@@ -56,10 +58,10 @@ export const selection = {
 /** Selects all cards from the last selected one to this one. */
 function range(card) {
   const cards = all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((part) => all(".card", part));
-  const [from, to] = [cards.indexOf(last), cards.indexOf(card)].sort((a, b) => a - b);
+  const [from, to] = [cards.findIndex((it) => keyOf(it) === last), cards.indexOf(card)].sort((a, b) => a - b);
   if (from < 0) { selection.toggle(card, true); return; }
   for (const one of cards.slice(from, to + 1)) set(one, true);
-  last = card;
+  last = keyOf(card);
   show();
 }
 
@@ -131,6 +133,7 @@ async function each(items, what, action) {
   } finally {
     selection.busy = false;
     show();
+    dispatchEvent(new Event("retake-idle"));
   }
   return done;
 }

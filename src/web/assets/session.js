@@ -1,14 +1,14 @@
 // The loupe: one image of a session, large. Navigation uses what the strip already knows and is instant; the facts
 // follow. Every key applies to the image shown at that moment.
 
-import { all, askText, calmly, drafts, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { all, askText, calmly, drafts, key, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
 import { forgetTags, knownTags, withCompletion } from "./completion.js";
 import { slideshow } from "./slideshow.js";
+import { full, isFull, theStage } from "./stage.js";
 import { compareAddress, tray } from "./tray.js";
 import { REJECTED, annotate, pending, rate, reject, retag, write } from "./writes.js";
-import { zoomable } from "./zoom.js";
 
 const main = one("main");
 const frame = one("#frame");
@@ -70,110 +70,26 @@ function facts(at) {
 
 // The stage.
 
-const canvas = one(".canvas", frame) ?? make("figure", { class: "canvas" });
-const preview = make("img", { class: "preview", alt: "" });
-const before = make("img", { class: "before", alt: "", hidden: true });
-let picture = one(".picture", canvas);
-const pool = new Map();
-const MAX_POOL = 9;
-if (canvas.parentElement !== frame) frame.prepend(canvas);
-
-const zoom = zoomable(frame, canvas, {
-  shown(percent, fits) {
-    const level = one("#level");
-    if (level) { level.textContent = fits ? `Fit · ${percent} %` : `${percent} %`; level.setAttribute("aria-label", `Zoom: ${fits ? "fit, " : ""}${percent} %`); }
-  },
+const scene = theStage({
   turned: (by) => step(by),
+  async failed() {
+    const at = index;
+    try { const { gone } = await facts(at); if (at === index) scene.explain(gone); } catch { /* The banner reports that the server is unreachable. */ }
+  },
 });
-
-/** Returns a cached image, so that it appears at once when shown again. */
-function pooled(hash) {
-  let kept = pool.get(hash);
-  if (!kept) {
-    kept = make("img", { class: "picture", alt: "", draggable: "false" });
-    kept.src = `/images/${hash}`;
-  }
-  pool.delete(hash);
-  pool.set(hash, kept);
-  if (pool.size > MAX_POOL) pool.delete(pool.keys().next().value);
-  return kept;
-}
-
-/** Returns the video player; one that is already shown is not loaded again. */
-function player(hash) {
-  const source = `/images/${hash}`;
-  if (picture?.matches(`video[src="${source}"]`)) return picture;
-  return make("video", { class: "picture", src: source, poster: `/thumbs/${hash}`, controls: true, preload: "metadata", playsinline: true });
-}
-
-/** Returns the element for a file on the stage: an image, a video, or an empty placeholder over the preview. */
-function pictured(shown) {
-  if (shown.video) return player(shown.hash);
-  return shown.file ? make("img", { class: "picture", alt: "" }) : pooled(shown.hash);
-}
+const { zoom } = scene;
 
 /** Shows the selected image from what is known so far. */
 function showImage() {
-  const old = picture;
   const images = imagesOf(index);
   image = Math.min(image, Math.max(0, images.length - 1));
-  const shown = images[image];
   stage.dataset.shown = `${index}/${image}`;
-  one(".gone", frame)?.remove();
-  canvas.hidden = !shown;
-  before.hidden = true;
-  delete frame.dataset.bare;
-  if (shown) {
-    preview.src = `/thumbs/${shown.hash}`;
-    preview.hidden = false;
-    picture = pictured(shown);
-    const mine = picture;
-    const caption = (strip.take(index)?.title ?? "").replace(" · ", ": ");
-    if (shown.video) picture.setAttribute("aria-label", caption); else picture.alt = caption;
-    // Leave elements that are already in the page: a video that is moved stops playing.
-    if (picture.parentElement === canvas) { for (const other of [...canvas.children]) if (other !== picture) other.remove(); canvas.prepend(preview); canvas.append(before); } else canvas.replaceChildren(preview, picture, before);
-    const size = () => {
-      const [width, height] = [shown.width || mine.naturalWidth || mine.videoWidth || preview.naturalWidth, shown.height || mine.naturalHeight || mine.videoHeight || preview.naturalHeight];
-      if (width && height) stage.style.setProperty("--ratio", width / height);
-      zoom.show(width, height);
-    };
-    size();
-    // An image that failed has no size; once a transparent image is loaded, the preview must not show through it.
-    if ((mine.complete && mine.naturalWidth > 0) || mine.readyState > 0) preview.hidden = true;
-    else {
-      mine.addEventListener(shown.video ? "loadedmetadata" : "load", () => { if (mine === picture) { preview.hidden = true; size(); } }, { once: true });
-      preview.addEventListener("load", () => { if (mine === picture && !shown.width) size(); }, { once: true });
-    }
-  } else {
-    canvas.replaceChildren();
-    const said = one(".no", strip.take(index) ?? frame)?.textContent;
-    frame.append(make("div", { class: "gone" }, make("strong", {}, said ? `#${index}: ${said}` : "…")));
-  }
-  // A video that was removed from the page would keep playing.
-  if (old !== picture || !shown) old?.pause?.();
+  const said = one(".no", strip.take(index) ?? frame)?.textContent;
+  scene.show(images[image], (strip.take(index)?.title ?? "").replace(" · ", ": "), said ? `#${index}: ${said}` : "…");
   showDots(images.length);
   showHold();
   turns();
 }
-
-/** Shows the server's explanation in place of a missing image. */
-function showGone(gone) {
-  one(".gone", frame)?.remove();
-  if (!gone) return;
-  const copy = gone.cloneNode(true);
-  const failed = picture?.classList.contains("failed") || (picture?.complete && picture.naturalWidth === 0 && picture.hasAttribute("src"));
-  if (copy.classList.contains("note")) copy.hidden = copy.dataset.when === "failed" && !failed;
-  frame.append(copy);
-}
-
-// If an image fails to load, the preview stays, with a message.
-frame.addEventListener("error", async (event) => {
-  if (event.target === preview) frame.dataset.bare = "yes";
-  if (event.target !== picture) return;
-  picture.classList.add("failed");
-  const at = index;
-  try { const { gone } = await facts(at); if (at === index) showGone(gone); } catch { /* The banner reports that the server is unreachable. */ }
-}, true);
 
 function showDots(many) {
   const buttons = many > 1 ? Array.from({ length: many }, (_, at) => make("button", { type: "button", "data-do": "image", "data-image": at, "aria-label": `Image ${at + 1} of ${many}`, "aria-pressed": String(at === image) })) : [];
@@ -210,17 +126,13 @@ function parentImage() {
 
 function showHold() {
   const hold = one("#hold");
-  if (hold) hold.hidden = !parentImage() || canvas.hidden;
+  if (hold) hold.hidden = !parentImage() || scene.isEmpty();
 }
 
 function hold(on) {
   const parent = on ? parentImage() : null;
-  stage.toggleAttribute("data-held", parent !== null);
-  before.hidden = parent === null;
+  scene.hold(parent?.hash ?? null);
   showCorner(parent ? `Parent ${parent.name}` : "");
-  if (!parent) return;
-  before.src = `/images/${parent.hash}`;
-  before.onerror = () => { if (!before.src.includes("/thumbs/")) before.src = `/thumbs/${parent.hash}`; };
 }
 
 function showCorner(text) {
@@ -258,7 +170,7 @@ const strip = filmstrip(one("#strip"), session, {
     strip.layout(order, index);
     turns();
     if (more) tellNew();
-    if (canvas.hidden !== (imagesOf(index).length === 0)) showImage();
+    if (scene.isEmpty() !== (imagesOf(index).length === 0)) showImage();
   },
 });
 
@@ -332,10 +244,10 @@ const later = calmly(70, async () => {
     const at = order[order.indexOf(index) + near];
     if (at === undefined) continue;
     const next = imagesOf(at)[0];
-    if (next && !next.file) pooled(next.hash);
+    if (next && !next.file) scene.prepare(next.hash);
     if (Math.abs(near) === 1) facts(at).catch(() => {});
   }
-  for (const other of imagesOf(index)) if (!other.file && imagesOf(index).length <= 8) pooled(other.hash);
+  for (const other of imagesOf(index)) if (!other.file && imagesOf(index).length <= 8) scene.prepare(other.hash);
 });
 
 async function showFacts() {
@@ -348,7 +260,7 @@ async function showFacts() {
   for (const of of all(".step .of", fresh)) of.textContent = `of ${count}`;
   tellTimes(fresh);
   swap(one("#facts"), fresh);
-  showGone(got.gone);
+  scene.explain(got.gone);
   aboutImage();
   showStars();
   showHold();
@@ -473,19 +385,33 @@ function chooseCover() {
   });
 }
 
-/** Returns the current facts of an iteration, as the basis for a change. */
-async function current(at) {
-  try { return (await facts(at)).facts; } catch (error) { sayWhy(error); return null; }
+const tagsIn = (panel) => all("[data-tag]", panel).map((it) => it.dataset.tag);
+const noteIn = (panel) => one("[data-note]", panel)?.textContent ?? "";
+
+/**
+ * Asks for a text about an iteration. The dialog opens before its facts are known, since the next keys are meant for
+ * it. Returns the text and what was there before; null if cancelled, or if the facts cannot be loaded.
+ */
+async function askAbout(at, read, title, field, options) {
+  const known = facts(at).then((got) => read(got.facts));
+  const shown = (was) => [was].flat().join(", ");
+  const text = await askText(title, field, "Save", { value: known.then(shown, () => ""), ...options });
+  if (text === null) return null;
+  try {
+    return { text, before: await known.catch(() => facts(at).then((got) => read(got.facts))) };
+  } catch (error) {
+    drafts.set(options.draft, text);
+    sayWhy(error);
+    return null;
+  }
 }
 
 async function tag() {
   const at = index;
-  const panel = await current(at);
-  if (!panel) return;
-  const before = all("[data-tag]", panel).map((it) => it.dataset.tag);
   const about = `${reference(at)} tags`;
-  const text = await askText(`Tags of “${sessionName()}” #${at}`, "Separated by commas", "Save", { value: before.join(", "), rows: 1, draft: about, dress: (area) => withCompletion(area, knownTags) });
-  if (text === null) return;
+  const asked = await askAbout(at, tagsIn, `Tags of “${sessionName()}” #${at}`, "Separated by commas", { rows: 1, draft: about, dress: (area) => withCompletion(area, knownTags) });
+  if (!asked) return;
+  const { text, before } = asked;
   drafts.drop(about);
   forgetTags();
   const tags = [...new Set(text.split(",").map((it) => it.trim()).filter(Boolean))];
@@ -494,24 +420,12 @@ async function tag() {
 
 async function note() {
   const at = index;
-  const panel = await current(at);
-  if (!panel) return;
-  const before = one("[data-note]", panel)?.textContent ?? "";
-  const text = await askText(`Note on “${sessionName()}” #${at}`, "Note", "Save", { value: before, rows: 5, draft: reference(at) });
-  if (text === null) { if (at === index) showFacts(); return; }
-  annotate({ reference: reference(at), name: shortName(at), note: text, before, show: () => {}, after: settle(at) });
+  const asked = await askAbout(at, noteIn, `Note on “${sessionName()}” #${at}`, "Note", { rows: 5, draft: reference(at) });
+  if (!asked) { if (at === index) showFacts(); return; }
+  annotate({ reference: reference(at), name: shortName(at), note: asked.text, before: asked.before, show: () => {}, after: settle(at) });
 }
 
-// Full screen: only the image. Without browser support, it fills the window.
-
-const isFull = () => document.body.hasAttribute("data-full");
-function full(on) {
-  document.body.toggleAttribute("data-full", on);
-  if (on) document.documentElement.requestFullscreen?.().catch(() => {});
-  else if (document.fullscreenElement) document.exitFullscreen().catch(() => {});
-}
 const playing = slideshow({ start: () => full(true), next: () => { if (index === order.at(-1)) choose(order[0]); else step(1); } });
-document.addEventListener("fullscreenchange", () => { if (!document.fullscreenElement && isFull()) full(false); });
 
 // Click handlers.
 
@@ -551,6 +465,8 @@ document.addEventListener("click", (event) => {
 one("#new").addEventListener("click", () => { if (!filters[filter](marks[count - 1])) { filter = "takes"; one("#filter").value = filter; reorder(); } choose(count - 1); });
 one("#filter").addEventListener("change", (event) => {
   filter = event.target.value;
+  // Chosen with the mouse: the next keys are for the image, not for the list.
+  if (!event.target.matches(":focus-visible")) event.target.blur();
   reorder();
   strip.layout(order, index);
   turns();
@@ -558,7 +474,12 @@ one("#filter").addEventListener("change", (event) => {
 const unfold = () => { const on = !strip.unfolded(); strip.unfold(on); one("#lanes").setAttribute("aria-pressed", String(on)); };
 one("#lanes").addEventListener("click", unfold);
 
-const onFacts = (selector) => () => { one(selector, one("#facts:not(.stale)") ?? make("div"))?.click(); };
+/** Presses a control of the facts, once they are those of the iteration shown. */
+const onFacts = (selector) => async () => {
+  const at = index;
+  if (one("#facts.stale")) await showFacts();
+  if (at === index) one(selector, one("#facts:not(.stale)") ?? make("div"))?.click();
+};
 key(["ArrowLeft"], "Previous", () => { step(-1); }, "Looking");
 key(["ArrowRight"], "Next", () => { step(1); }, "Looking");
 key(["Home"], "First", () => { choose(order[0]); }, "Looking");
@@ -567,7 +488,10 @@ key(["ArrowUp"], "Parent", () => {
   const parent = strip.take(index)?.dataset.parent;
   if (parent !== undefined) choose(Number(parent)); else onFacts("[data-parent-link]")();
 }, "Looking");
-key(["ArrowDown"], "First variation", onFacts("[data-child-link]"), "Looking");
+key(["ArrowDown"], "First variation", () => {
+  const child = strip.child(index);
+  if (child < count) choose(child); else onFacts("[data-child-link]")();
+}, "Looking");
 key(["["], "Previous image of the batch", () => turnImage(-1), "Looking");
 key(["]"], "Next image of the batch", () => turnImage(1), "Looking");
 key(["z"], "Fit or 100 %", () => zoom.toggle(), "Looking");
@@ -602,23 +526,23 @@ function tellNew() {
   if (fresh > 0 && settings.get("follow") && !one("dialog[open]")) choose(count - 1);
 }
 
-const grew = calmly(100, async () => {
+const grew = steadily(100, async () => {
   await strip.refresh(count, Math.max(0, count - 1));
   for (const of of all(".step .of")) of.textContent = `of ${count}`;
   await refreshHead();
 });
 
-const changed = calmly(100, async (at) => {
-  parts.delete(at);
-  if (pending(reference(at)) > 0) return;
-  await strip.refresh(at);
-  if (at === index && !ahead.has(at)) await showFacts();
+const changed = steadily(100, async (calls) => {
+  const others = calls.filter((at) => pending(reference(at)) === 0);
+  if (others.length === 0) return;
+  await strip.refresh(...others);
+  if (others.includes(index) && !ahead.has(index)) await showFacts();
 });
 
 export function heard(news) {
   if (news.kind === "missed") {
     parts.clear();
-    for (const [hash, kept] of pool) if (kept !== picture && kept.complete && kept.naturalWidth === 0) pool.delete(hash);
+    scene.retry();
     strip.renew().then(() => Promise.all([showFacts(), refreshHead()])).catch(() => {});
     grew();
     return;
@@ -628,20 +552,20 @@ export function heard(news) {
     if (news.kind === "recorded") parts.clear();
     return;
   }
-  if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") changed(news.index); else refreshHead().catch(() => {});
+  if (news.kind === "recorded") { parts.clear(); grew(); } else if (news.kind === "annotated") { parts.delete(news.index); changed(news.index); } else refreshHead().catch(() => {});
 }
 
 // The facts that came with the page are the first in the cache.
 parts.set(index, Promise.resolve({ facts: one("#facts").cloneNode(true), gone: one(".gone", frame)?.cloneNode(true) ?? null }));
 {
   const shown = imagesOf(index)[image];
-  if (shown && picture && !shown.file && !picture.classList.contains("stand-in")) pool.set(shown.hash, picture);
+  if (shown && !shown.file) scene.keep(shown.hash);
 }
 reorder();
 strip.layout(order, index);
 const gone = one(".gone", frame)?.cloneNode(true);
 showImage();
-if (gone) showGone(gone);
+if (gone) scene.explain(gone);
 aboutImage();
 showCorner("");
 if (drafts.get(reference()) !== null) { const note = one("[data-do='note']"); if (note) note.textContent = "Continue draft"; }

@@ -161,10 +161,13 @@ export function filmstrip(strip, session, { grown }) {
       if (focused) takes.get(current)?.focus({ preventScroll: true });
     },
     take: (at) => takes.get(at),
+    /** Returns the first iteration that is based on this one, as far as is known. */
+    child: (at) => Math.min(...[...takes].filter(([, take]) => take.dataset.parent === String(at)).map(([index]) => index)),
     /** Reloads the parts that contain these iterations. */
     async refresh(...indexes) {
       const chunks = new Set(indexes.map((at) => Math.floor(at / size)));
-      await Promise.all([...chunks].map(bring));
+      // A response that is already on its way may be older than what made this necessary.
+      await Promise.all([...chunks].map(async (chunk) => { await inFlight.get(chunk); await bring(chunk); }));
     },
     /** Drops cached parts that may have changed, except those in view. */
     async renew() {

@@ -95,7 +95,7 @@ export const tray = {
       const toggle = event.target.closest("[data-tray]");
       if (toggle) tray.toggle(toggle.dataset.tray, toggle.dataset.image, toggle.dataset.label);
     });
-    key(["C"], "Compare what is in the tray", () => tray.compare());
+    key(["C"], "Compare what is in the tray", () => tray.compare(), "Everywhere");
   },
   show,
   items: read,

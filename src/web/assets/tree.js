@@ -1,6 +1,6 @@
 // The tree of a session: drawn by the server, scaled here, and reloaded when the session changes.
 
-import { calmly, one, page, settings } from "./kit.js";
+import { keepFocus, one, page, settings, steadily } from "./kit.js";
 import { refreshHead, session } from "./head.js";
 
 const graph = one("#graph");
@@ -20,7 +20,8 @@ function fitting() {
   return Math.min(graph.clientWidth / width, graph.clientHeight / height) * 100;
 }
 
-size.value = settings.get("tree") ?? Math.max(50, Math.min(200, fitting()));
+// Captions stay legible on a phone, where the drawing is scrolled.
+size.value = settings.get("tree") ?? Math.max(innerWidth < 700 ? 100 : 50, Math.min(200, fitting()));
 size.addEventListener("input", () => { settings.set("tree", Number(size.value)); scale(); });
 graph.addEventListener("wheel", (event) => {
   if (event.ctrlKey) {
@@ -33,9 +34,9 @@ graph.addEventListener("wheel", (event) => {
   }
 }, { passive: false });
 
-const again = calmly(300, async () => {
+const again = steadily(300, async () => {
   const fresh = one("#drawing", await page(location.pathname));
-  one("#drawing").replaceWith(document.importNode(fresh, true));
+  keepFocus(() => one("#drawing").replaceWith(document.importNode(fresh, true)));
   scale();
   await refreshHead();
 });

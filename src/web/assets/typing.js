@@ -2,7 +2,7 @@
 // replaces the current one, so that Back leads to the page before the search and a reload shows the same results.
 
 import { workspace } from "/here.js";
-import { all, askText, calmly, make, one, page, say, sayWhy, tellTimes } from "./kit.js";
+import { all, askText, calmly, keepFocus, make, one, page, say, sayWhy, tellTimes } from "./kit.js";
 import { tray } from "./tray.js";
 
 /**
@@ -12,8 +12,8 @@ import { tray } from "./tray.js";
 const PAUSE = 120;
 
 /**
- * Makes the search box update the page while the user types; `shown` is called after new content is shown. Returns a
- * function that reloads the current results.
+ * Makes the search box update the page while the user types; `shown(kept)` is called after new content is shown, with
+ * `kept` if it answers the same query. Returns a function that reloads the current results.
  */
 export function typing(shown) {
   const box = one("#search");
@@ -51,13 +51,14 @@ export function typing(shown) {
       if (unfinished) { whisper(`${unfinished}: ${hint}`, true); return false; }
       keepPictures(main);
       tellTimes(main);
-      one("main").replaceWith(main);
+      if (quiet) keepOpen(main);
+      keepFocus(() => one("main").replaceWith(main));
       one("#carried").replaceWith(one("#carried", found));
       document.title = found.title;
       document.body.dataset.page = found.body.dataset.page;
       history.replaceState(history.state, "", path);
       if (!quiet) { scrollTo(0, 0); whisper(one("#found")?.textContent ?? "", false); }
-      shown();
+      shown(quiet);
       tray.show();
       return true;
     } catch (error) {
@@ -65,7 +66,14 @@ export function typing(shown) {
       return false;
     } finally {
       if (asked === mine) { asked = null; document.body.removeAttribute("data-asking"); }
+      if (!asked && again) { again = false; reload(); }
     }
+  }
+
+  /** Reloads the results; after the current request, whose response may be older than what made this necessary. */
+  let again = false;
+  async function reload() {
+    if (asked) again = true; else await show(location.pathname + location.search, true);
   }
 
   const ask = calmly(PAUSE, () => show(address()));
@@ -80,7 +88,20 @@ export function typing(shown) {
     const here = location.pathname + location.search;
     if (here === address() || await show(address())) one("#wall .card")?.focus();
   });
-  return async () => { if (!asked) await show(location.pathname + location.search, true); };
+  return reload;
+}
+
+/** Leaves the lists and filters open that are open now. */
+function keepOpen(main) {
+  const name = (details) => one("summary", details)?.textContent;
+  const now = new Map(all("main details").map((details) => [name(details), details]));
+  for (const details of all("details", main)) {
+    const old = now.get(name(details));
+    if (!old) continue;
+    details.open = old.open;
+    // What it loaded when it was opened.
+    if (old.dataset.loaded) { details.dataset.loaded = "yes"; one("div", details).replaceChildren(...one("div", old).cloneNode(true).childNodes); }
+  }
 }
 
 const SAVED = `retake-searches ${workspace}`;

@@ -2,13 +2,14 @@
 // Parts of 60 cards are loaded as they come into view. The height of a part is only known once it is laid out; until
 // then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
-import { all, calmly, key, make, one, part, say, sayWhy, tellTimes } from "./kit.js";
+import { all, calmly, key, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { openActions, rateCard, withActions } from "./actions.js";
 import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
-import { selection } from "./select.js";
+import { imageOf, selection } from "./select.js";
 import { tray } from "./tray.js";
 import { savedSearches, typing } from "./typing.js";
-import { rate, undo } from "./writes.js";
+import { undo } from "./writes.js";
 
 const SIZE = 60;
 const KEEP = 40;
@@ -46,8 +47,8 @@ function fold() {
   filters.addEventListener("toggle", () => sessionStorage.setItem("retake-filters", filters.open ? "open" : "folded"));
 }
 
-/** Initialises the wall that is in the page, if there is one. */
-function hang() {
+/** Initialises the wall that is in the page, if there is one; `kept` if it shows the same again. */
+function hang(kept = false) {
   for (const aborter of loading.values()) aborter.abort();
   for (const map of [loading, arriving, loaded, cursors]) map.clear();
   heights = [];
@@ -57,7 +58,7 @@ function hang() {
   size();
   savedSearches();
   for (const button of all("[data-read]")) { button.hidden = false; button.addEventListener("click", markRead); }
-  if (!wall) { selection.start(null); return; }
+  if (!wall) { selection.start(null, kept); return; }
   source = wall.dataset.source ?? "/sessions";
   total = Number(wall.dataset.total);
   first = Number(wall.dataset.from ?? 0);
@@ -67,8 +68,8 @@ function hang() {
   if (wall.dataset.next) cursors.set(1, wall.dataset.next);
   wall.classList.add("live");
   all(".onward").forEach((link) => { link.hidden = true; });
+  selection.start(wall, kept);
   dress(shown, null);
-  selection.start(wall);
   lay();
   look();
   scrubber();
@@ -93,6 +94,7 @@ function dress(element, before) {
     if (!one(".select", item)) {
       item.append(make("input", { type: "checkbox", class: "select", tabindex: -1, "aria-label": `Select ${card.dataset.label}` }));
     }
+    withActions(item, card);
   }
   tellTimes(element);
   selection.mark(element);
@@ -144,7 +146,8 @@ function look() {
     if (far && element.isConnected) element.remove();
     if (!far && !element.isConnected) wall.append(element);
   }
-  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) aborter.abort();
+  // Whoever wants it again meanwhile must not wait for the cancelled request.
+  for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) { aborter.abort(); loading.delete(index); arriving.delete(index); }
   for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) if (!loaded.get(index).isConnected) loaded.delete(index);
   markMonth();
 }
@@ -211,7 +214,7 @@ function ghosts(index) {
 }
 
 /** Reloads what is in view after changes elsewhere, unless the user has scrolled down. */
-const refresh = calmly(250, async () => {
+const refresh = steadily(250, async () => {
   if (!wall || source !== "/sessions") { if (scrollY > innerHeight) newWork(); else await again(); return; }
   if (scrollY > innerHeight) { stale = true; newWork(); return; }
   await anew();
@@ -427,18 +430,15 @@ function keysOfTheWall() {
   key(["s"], "Select", () => { const card = focused(); if (card) selection.toggle(card); });
   key(["c"], "Add to compare", () => {
     const card = focused();
-    const image = card && (one("img", card)?.dataset.cover ?? one("img", card)?.getAttribute("src"))?.split("/").pop();
-    if (card?.dataset.reference) tray.toggle(card.dataset.reference, image, card.dataset.label);
+    if (card?.dataset.reference) tray.toggle(card.dataset.reference, imageOf(card), card.dataset.label);
     else say("Choose an image with the arrow keys first");
   });
   key(["0", "1", "2", "3", "4", "5"], "Rate the cover; 0 clears", (event) => {
     const card = focused();
     if (!card?.dataset.reference) return false;
-    const { reference, label } = card.dataset;
-    // The card may have been replaced by a fresh copy.
-    const show = (rating) => { for (const it of all(`#wall .card[data-reference="${CSS.escape(reference)}"]`)) it.dataset.rating = rating; };
-    rate({ reference, name: `“${label}”`, rating: Number(event.key), before: Number(card.dataset.rating), show });
+    rateCard(card, Number(event.key));
   });
+  key(["m"], "Actions", () => { const card = focused(); if (!card?.dataset.reference) return false; openActions(card); });
   key(["u"], "Undo", undo);
   key(["+", "="], "Larger images", () => resize(30));
   key(["-"], "Smaller images", () => resize(-30));
@@ -463,6 +463,6 @@ intake({ done: () => refresh() });
 const again = typing(hang);
 
 export function heard() {
-  if (selection.busy) return;
-  refresh();
+  // An action on several would be redrawn after each of them.
+  if (selection.busy) addEventListener("retake-idle", refresh, { once: true }); else refresh();
 }

@@ -46,10 +46,9 @@ function send(verb, about, request) {
   return sent;
 }
 
-/** Sends one request, or several in sequence. */
-async function sendAll(verb, about, requests) {
-  for (const request of [requests].flat()) await send(verb, request.reference ? iterationOf(request.reference) : about, request);
-}
+/** Sends one or several requests. All are queued at once, so that leaving the page loses none. */
+const sendAll = (verb, about, requests) =>
+  Promise.all([requests].flat().map((request) => send(verb, request.reference ? iterationOf(request.reference) : about, request)));
 
 /** Shows a message with an Undo button, which calls `run`. */
 export function offerUndo(said, run) {
@@ -64,7 +63,7 @@ export function offerUndo(said, run) {
 
 /**
  * Makes a change: shows it, sends it, and confirms it with an Undo button. On failure, the page is reverted. `change`
- * and `back` are one or more requests; `show` and `unshow` update the page.
+ * and `back` are one or more requests; `show` and `unshow` update the page; `after(saved)` is called at the end.
  */
 export async function write({ about, verb = "annotate-iteration", change, back, show, unshow, said, after = () => {} }) {
   show();
@@ -75,20 +74,21 @@ export async function write({ about, verb = "annotate-iteration", change, back, 
     try {
       await sendAll(verb, about, back);
       say("Undone");
-      after();
-    } catch (error) { show(); sayWhy(error); }
+      after(true);
+    } catch (error) { show(); sayWhy(error); after(false); }
   } };
   undos.push(entry);
   say(said, { name: "Undo", run: entry.run });
   try {
     await sendAll(verb, about, change);
-    after();
+    after(true);
     return true;
   } catch (error) {
     const at = undos.indexOf(entry);
     if (at >= 0) undos.splice(at, 1);
     unshow();
     sayWhy(error);
+    after(false);
     return false;
   }
 }
@@ -167,7 +167,8 @@ export async function annotate({ reference, name, note, before, show, after }) {
     said: note ? `${name}: note saved` : `${name}: note removed`,
     after,
   });
-  if (saved) drafts.drop(reference); else drafts.set(reference, note);
+  // Another draft may have been started meanwhile.
+  if (!saved) drafts.set(reference, note); else if (drafts.get(reference) === note) drafts.drop(reference);
 }
 
 // Send queued changes before the page is unloaded; requests in flight outlive it.
