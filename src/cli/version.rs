@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::store;
 
-use super::ending::Exit;
+use super::exit::Exit;
 use super::output::Output;
 
 /// The version, the commit if known, the target, and the workspace format.
