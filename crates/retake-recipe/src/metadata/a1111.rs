@@ -94,7 +94,9 @@ fn rank(slot: &Slot, key: &str) -> u8 {
 /// Parses a text; `None` if it has no line of parameters. The prompt may be a JSON document, which several models
 /// accept.
 pub(super) fn parse(text: &str) -> Option<Parsed> {
-    let lines: Vec<&str> = text.trim_matches(|c: char| c.is_whitespace() || c == '\0').lines().collect();
+    let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\0');
+    // In a format without keywords (a JPEG comment), some savers write the keyword before the text.
+    let lines: Vec<&str> = text.strip_prefix("parameters: ").unwrap_or(text).lines().collect();
     let (at, line) =
         (0..lines.len()).rev().find_map(|at| lines.get(at).and_then(|line| Some((at, parameter_line(line)?))))?;
     let before: Vec<&str> = lines.iter().take(at).copied().chain(line.before).collect();

@@ -1,4 +1,4 @@
-//! Midjourney images downloaded from its web site: the prompt with its flags and the job are in `Description`.
+//! Midjourney images downloaded from its web site: the prompt with its flags and the job are in the description.
 
 use chrono::{DateTime, Utc};
 
@@ -12,16 +12,7 @@ const JOB: &str = "Job ID:";
 
 /// Reads Midjourney's metadata.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
-    let packet = || texts.raw.iter().position(|raw| raw.slot == Slot::Xmp);
-    let described = texts.png("Description").or_else(|| texts.exif("ImageDescription"));
-    let found = described.map(|index| (index, texts.text(index).to_owned()));
-    let found = found.or_else(|| {
-        packet().and_then(|index| {
-            let packet = Packet::parse(texts.text(index));
-            Some((index, packet.get(Namespace::DublinCore, "description")?.to_owned()))
-        })
-    });
-    let (index, text) = found.filter(|(_, text)| text.contains(JOB))?;
+    let (index, text) = descriptions(texts).find(|(_, text)| text.contains(JOB))?;
     let (prompt, job) = text.rsplit_once(JOB)?;
     let job = job.trim();
     if job.len() != 36 || !job.bytes().all(|byte| byte.is_ascii_hexdigit() || byte == b'-') {
@@ -58,4 +49,15 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
         fields.created_at = fields.created_at.or(at.map(|at| Created { at, precision: Precision::Second }));
     }
     Some(fields)
+}
+
+/// Returns the descriptions of an image, wherever its format has one.
+fn descriptions(texts: &Texts) -> impl Iterator<Item = (usize, String)> + '_ {
+    let plain = [texts.png("Description"), texts.exif("ImageDescription"), texts.iptc("Caption")];
+    let packet = texts.raw.iter().position(|raw| raw.slot == Slot::Xmp);
+    let in_packet = packet.and_then(|index| {
+        let packet = Packet::parse(texts.text(index));
+        Some((index, packet.get(Namespace::DublinCore, "description")?.to_owned()))
+    });
+    plain.into_iter().flatten().map(|index| (index, texts.text(index).to_owned())).chain(in_packet)
 }

@@ -1,5 +1,5 @@
 //! Real files written by other people's tools. They are not part of this repository: `develop.json`, `held_out.json` and
-//! `blind.json` list the repository, commit and path of each with its expected contents, and the files are searched below
+//! `blind*.json` list the repository, commit and path of each with its expected contents, and the files are searched below
 //! `RETAKE_CORPUS`, under `owner+name/path`. A second set with its own `expected.json` is searched in `RETAKE_SAMPLES`.
 //!
 //! Expectations come from reading files by hand or from a second, independent reader, never from this crate. Without
@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         ("held_out", include_str!("held_out.json")),
         ("blind", include_str!("blind.json")),
         ("blind_2", include_str!("blind_2.json")),
+        ("blind_3", include_str!("blind_3.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();

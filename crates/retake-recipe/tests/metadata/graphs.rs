@@ -509,3 +509,41 @@ fn supplied_everywhere() {
         (Some(4711), Some(25), Some("cats"))
     );
 }
+
+#[test]
+fn samplers_and_settings_under_other_names() {
+    // The positive side is called `conditioning`, and one of two encoders has no text.
+    let graph = with(json!({
+        "3": {"class_type": "XlabsSampler", "inputs": {"noise_seed": 7, "steps": 25, "true_gs": 3.5, "model": ["4", 0], "conditioning": ["6", 0], "neg_conditioning": ["7", 0], "latent_image": ["5", 0]}},
+        "6": {"class_type": "CLIPTextEncodeFlux", "inputs": {"clip_l": "a cat", "t5xxl": "", "guidance": 4.0, "clip": ["4", 1]}},
+    }));
+    check(&graph, "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=25 | size=64x32 | model=cats");
+    // A node of settings, linked into the sampler.
+    let mut graph = with(json!({
+        "10": {"class_type": "KSampler Config (rgthree)", "inputs": {"steps_total": 5, "refiner_step": 24, "cfg": 8.0}},
+    }));
+    graph["3"]["inputs"]["steps"] = json!(["10", 0]);
+    check(&graph, &SIMPLE.replace("steps=20", "steps=5"));
+    // Two longer names: neither is taken.
+    graph["10"]["inputs"]["steps_refined"] = json!(9);
+    check(&graph, &SIMPLE.replace(" | steps=20", ""));
+}
+
+#[test]
+fn the_length_of_a_schedule_in_the_editors_graph() {
+    let node = |id: u32, kind: &str, output: &str, inputs: Value, widgets: Value| json!({"id": id, "type": kind, "mode": 0, "inputs": inputs, "outputs": [{"name": "O", "type": output}], "widgets_values": widgets});
+    let input = |name: &str, link: u32| json!({"name": name, "type": "X", "link": link});
+    let workflow = json!({
+        "nodes": [
+            node(6, "CLIPTextEncode", "CONDITIONING", json!([]), json!(["a cat"])),
+            node(5, "EmptyLatentImage", "LATENT", json!([]), json!([64, 32, 1])),
+            node(2, "LCMScheduler", "SIGMAS", json!([]), json!([16])),
+            node(3, "SamplerCustom", "LATENT", json!([input("positive", 1), input("sigmas", 2), input("latent_image", 3)]), json!([true, 7, "randomize", 1.5])),
+            node(8, "VAEDecode", "IMAGE", json!([input("samples", 4)]), json!([])),
+            node(9, "SaveImage", "", json!([input("images", 5)]), json!(["ComfyUI"])),
+        ],
+        "links": [[1, 6, 0, 3, 0, "C"], [2, 2, 0, 3, 1, "S"], [3, 5, 0, 3, 2, "L"], [4, 3, 0, 8, 0, "L"], [5, 8, 0, 9, 0, "I"]]
+    });
+    let read = line(&read(&png(&[text("workflow", workflow.to_string())])));
+    assert_eq!(read, "ComfyUI | prompt=a cat | seed=7 | steps=16 | cfg=1.5 | size=64x32");
+}

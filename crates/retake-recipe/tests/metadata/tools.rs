@@ -51,6 +51,7 @@ fn a1111_text_in_every_container() {
         png_with(&[], &[ztxt("parameters", A1111)]),
         jpeg(&[exif_segment(&comment(A1111))]),
         jpeg(&[(0xfe, A1111.as_bytes().to_vec())]),
+        jpeg(&[(0xfe, format!("parameters: {A1111}").into_bytes())]),
         webp(&[(b"EXIF", comment(A1111))]),
         webp(&[(b"EXIF", [b"Exif\0\0", comment(A1111).as_slice()].concat())]),
         stealth("stealth_pnginfo", A1111.as_bytes(), false),
@@ -355,6 +356,19 @@ fn easy_diffusion_midjourney_and_hugging_face() {
         "Midjourney | prompt=a cat in snow --v 4 --ar 3:2 --seed 7 --no dog | negative=dog | seed=7 | size=16x16",
     );
     assert_eq!(reading.recipe.parameters["--ar"], "3:2");
+    // In a JPEG, the description is IPTC's caption.
+    let caption = "a cat --seed 7 Job ID: 01234567-89ab-cdef-0123-456789abcdef";
+    let record =
+        [&[0x1c, 2, 120], u16::try_from(caption.len()).unwrap().to_be_bytes().as_slice(), caption.as_bytes()].concat();
+    let resource =
+        [b"Photoshop 3.0\x008BIM\x04\x04\0\0".as_slice(), &u32::try_from(record.len()).unwrap().to_be_bytes(), &record]
+            .concat();
+    check(&jpeg(&[(0xed, resource)]), "Midjourney | prompt=a cat --seed 7 | seed=7 | size=16x16");
+    // Another description before it is not Midjourney's.
+    let described = exif(Order::Big, &[(0x010e, 2, b"a photo\0".to_vec())], &[]);
+    let record = [&[0x1c, 2, 120, 0, 9], b"a caption".as_slice()].concat();
+    let resource = [b"Photoshop 3.0\x008BIM\x04\x04\0\0\0\0\0\x0e".as_slice(), &record].concat();
+    assert_eq!(read(&jpeg(&[exif_segment(&described), (0xed, resource)])).generator, None);
     assert_eq!(reading.created_at.unwrap().at.to_string(), "2023-06-06T12:34:56.000Z");
     let space = json!({"prompt": "a cat", "negative_prompt": "dog", "resolution": "64 x 32", "guidance_scale": 5.5, "num_inference_steps": 24, "seed": 7, "sampler": "DPM++", "Model": "WAI", "Model hash": "BD"});
     check(

@@ -136,7 +136,10 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     let has = |name: &str| node.has(name);
     let seeded = has("seed") || has("noise_seed");
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
+    let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
     (has("guider") && has("sigmas"))
+        // Guided without a negative side, or with one under another name.
+        || (seeded && has("steps") && has("conditioning") && latent)
         || (seeded && sided && (has("steps") || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
 }
 
@@ -329,6 +332,7 @@ fn conditioning<'a>(
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
+            "neg_conditioning" | "negative_conditioning" => side == PromptSide::Negative,
             // Guidance without a negative side.
             "conditioning" if is_start || node.class.ends_with("Guider") => side == PromptSide::Positive,
             _ if sided || is_start => false,

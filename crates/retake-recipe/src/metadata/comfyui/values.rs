@@ -107,11 +107,16 @@ pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option
                     .into_iter()
                     .chain(SEEDS.into_iter().filter(|_| is_seed))
                     .find_map(|inner| node.spelled(inner));
+                // A longer name of it, if only one input has one: `steps_total`.
+                let longer = || {
+                    let mut names = node.inputs.iter().filter(|(key, value)| key.contains(name) && value.is_number());
+                    names.next().filter(|_| names.next().is_none()).map(|(key, _)| key.as_str())
+                };
                 let bundle = || BUNDLES.iter().copied().find(|inner| graph.linked(node, inner).is_some());
                 let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
                 // A switch or a reroute has only one possible input.
                 let only = || node.inputs.keys().map(String::as_str).find(|_| node.inputs.len() == 1);
-                let inner = own.or_else(bundle).or_else(any).or_else(only)?;
+                let inner = own.or_else(bundle).or_else(longer).or_else(any).or_else(only)?;
                 input = graph.input(node, inner)?;
             }
         }

@@ -517,6 +517,10 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
             [value @ Value::String(_), ..] if class.to_ascii_lowercase().contains("textencode") => {
                 Map::from_iter([("text".to_owned(), value.clone())])
             }
+            // The only value of a node that makes a schedule is its length.
+            [value @ Value::Number(_)] if node.pointer("/outputs/0/type") == Some(&"SIGMAS".into()) => {
+                Map::from_iter([("steps".to_owned(), value.clone())])
+            }
             [value @ Value::Number(_)] => Map::from_iter([("value".to_owned(), value.clone())]),
             // The editor adds a control only after a seed.
             [seed @ Value::Number(_), control, ..] if control.is_string() && is_control(control) => {

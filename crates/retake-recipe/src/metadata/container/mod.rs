@@ -366,6 +366,11 @@ impl Texts {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Exif(_)) && raw.key == tag)
     }
 
+    /// Returns the first text of an IPTC record.
+    pub(super) fn iptc(&self, record: &str) -> Option<usize> {
+        self.raw.iter().position(|raw| raw.slot == Slot::Iptc && raw.key == record)
+    }
+
     /// Returns the text of a sidecar file.
     pub(super) fn beside(&self, file: &str) -> Option<usize> {
         self.raw.iter().position(|raw| matches!(raw.slot, Slot::Beside(name) if name == file))
