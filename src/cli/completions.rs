@@ -1,8 +1,9 @@
 //! `retake completions`.
 
 use std::io::Write;
+use std::time::Duration;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, CommandFactory, ValueHint};
 use clap_complete::Shell;
 use serde::Serialize;
 
@@ -29,7 +30,7 @@ impl CompletionsArgs {
     pub(super) fn run(self, context: &mut Context) -> Exit {
         // Generate into memory first: the generator panics if it cannot write.
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut Cli::command(), "retake", &mut script);
+        clap_complete::generate(self.shell, &mut hinted(Cli::command()), "retake", &mut script);
         script.extend_from_slice(references(self.shell).as_bytes());
         let view = Script { shell: self.shell.to_string(), script: String::from_utf8_lossy(&script).into_owned() };
         context.output.answer(&view, |output, view| {
@@ -38,6 +39,22 @@ impl CompletionsArgs {
         });
         Exit::Done
     }
+}
+
+/// The placeholders of texts that may also be the name of a file.
+const MAYBE_FILES: [&str; 2] = ["IMAGE", "NAME|FILE"];
+
+/// Marks the values of flags that are not files, so that shells do not offer file names for them.
+fn hinted(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let names = arg.get_value_names().unwrap_or_default();
+        // clap knows the hint of paths from their type.
+        let may_be_file = arg.get_value_hint() != ValueHint::Unknown
+            || names.iter().any(|name| MAYBE_FILES.contains(&name.as_str()))
+            || arg.is_positional();
+        if may_be_file || !arg.get_action().takes_values() { arg } else { arg.value_hint(ValueHint::Other) }
+    });
+    command.mut_subcommands(hinted)
 }
 
 /// Returns the part of the script that completes session ids by calling `retake complete-references`.
@@ -53,7 +70,16 @@ fn references(shell: Shell) -> &'static str {
 const BASH: &str = r#"
 # Session ids and references, where one is expected.
 _retake_references() {
-    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" verb="${COMP_WORDS[1]}"
+    local cur="${COMP_WORDS[COMP_CWORD]}" prev="${COMP_WORDS[COMP_CWORD-1]}" verb="" at
+    local -a place=()
+    for ((at = 1; at < COMP_CWORD; at++)); do
+        case "${COMP_WORDS[at]}" in
+            --workspace) place=(--workspace "${COMP_WORDS[at+1]}"); ((at++)) ;;
+            --color) ((at++)) ;;
+            -*) ;;
+            *) [[ -z "$verb" ]] && verb="${COMP_WORDS[at]}" ;;
+        esac
+    done
     case "$prev" in
         --session|--parent|--like|--similar-to) ;;
         -*) _retake "$@"; return ;;
@@ -63,7 +89,7 @@ _retake_references() {
            esac
            [[ "$cur" == -* ]] && { _retake "$@"; return; } ;;
     esac
-    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" complete-references 2>/dev/null)" -- "$cur"))
+    COMPREPLY=($(compgen -W "$("${COMP_WORDS[0]}" "${place[@]}" complete-references 2>/dev/null)" -- "$cur"))
 }
 complete -F _retake_references -o nosort -o bashdefault -o default retake 2>/dev/null ||
     complete -F _retake_references -o bashdefault -o default retake
@@ -72,17 +98,26 @@ complete -F _retake_references -o nosort -o bashdefault -o default retake 2>/dev
 const ZSH: &str = r#"
 # Session ids and references, where one is expected.
 _retake_references() {
-    local prev="${words[CURRENT-1]}"
+    local prev="${words[CURRENT-1]}" verb="" at
+    local -a place=()
+    for ((at = 2; at < CURRENT; at++)); do
+        case "${words[at]}" in
+            --workspace) place=(--workspace "${words[at+1]}"); ((at++)) ;;
+            --color) ((at++)) ;;
+            -*) ;;
+            *) [[ -z "$verb" ]] && verb="${words[at]}" ;;
+        esac
+    done
     case "$prev" in
         --session|--parent|--like|--similar-to) ;;
         -*) _retake "$@"; return ;;
-        *) case "${words[2]}" in
+        *) case "$verb" in
                show|resume|compare|annotate|rename|archive|restore|audit|export) ;;
                *) _retake "$@"; return ;;
            esac
            [[ "${words[CURRENT]}" == -* ]] && { _retake "$@"; return; } ;;
     esac
-    local -a found=(${(f)"$(${words[1]} complete-references 2>/dev/null)"})
+    local -a found=(${(f)"$(${words[1]} "${place[@]}" complete-references 2>/dev/null)"})
     compadd -a found
 }
 compdef _retake_references retake
@@ -110,6 +145,8 @@ impl CompleteReferencesArgs {
         if !context.workspace()?.dir.exists() {
             return Ok(Exit::Done);
         }
+        // Nor must it wait for an owner that was suspended.
+        context.owner_timeout = Some(OWNER_TIMEOUT);
         context.read(|api, output| {
             let list = api.list(&ListRequest { limit: Some(MAX_OFFERED), ..ListRequest::default() })?;
             output.line("latest");
@@ -122,6 +159,8 @@ impl CompleteReferencesArgs {
     }
 }
 
+/// How long a key press waits for a silent owner of the workspace.
+const OWNER_TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of sessions offered.
 const MAX_OFFERED: u32 = 100;
 

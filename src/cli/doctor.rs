@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use crate::wire::ErrorKind;
-use crate::workspace::{Error, OwnerInfo, SessionFilter, Workspace, WorkspaceStatus, claimed_owner};
+use crate::workspace::{
+    Error, OwnerInfo, SessionFilter, Sizes, Workspace, WorkspaceStatus, claimed_owner, format_version,
+};
 
 use super::clients::{CLIENTS, Client, Entry};
 use super::context::Context;
@@ -54,7 +56,8 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
         let team = chosen.team.as_ref().map(|team| team.health().map(TeamHealth::from)).transpose();
         let team = team.map_err(Error::from)?;
         let images = look_at_images(api.workspace())?;
-        let advice = advice(&status, api.workspace().losses()?.values().sum(), images);
+        let log_is_gone = api.recovery_notice()?.is_some_and(|notice| notice.log_is_gone);
+        let advice = advice(&status, log_is_gone, api.workspace().losses()?.values().sum(), images);
         let (agents, wrapped) = (configured_agents(), wrapped_servers());
         let health =
             Health { version: VERSION, chosen_by: chosen.by, owner, agents, wrapped, team, status, images, advice };
@@ -63,9 +66,27 @@ pub(super) fn doctor(context: &mut Context) -> Result<Exit, Failure> {
     });
     // An owner that does not respond is itself the diagnosis.
     if matches!(&opened, Err(Failure::Request(error)) if error.kind == ErrorKind::Busy)
-        && let Some(owner) = claimed_owner(&chosen.dir).filter(|_| !context.output.is_json())
+        && let Some(owner) = claimed_owner(&chosen.dir)
     {
-        line("owner", format_args!("process {}, which does not answer", owner.pid), &mut context.output);
+        let advice = format!(
+            "resume process {pid} (`fg` in its terminal, or `kill -CONT {pid}`) or end it; nothing can be read until then",
+            pid = owner.pid
+        );
+        let blocked = Blocked {
+            version: VERSION,
+            chosen_by: chosen.by,
+            workspace: chosen.shown(),
+            format_version: format_version(&chosen.dir),
+            owner,
+            owner_responds: false,
+            agents: configured_agents(),
+            wrapped: wrapped_servers(),
+            sizes: Sizes::of(&chosen.dir),
+            advice: [advice],
+        };
+        let is_team = chosen.team.is_some();
+        context.output.answer(&blocked, |output, blocked| blocked_layout(blocked, is_team, output));
+        return Ok(Exit::Failed);
     }
     opened
 }
@@ -144,11 +165,14 @@ fn look_at_images(workspace: &Workspace) -> Result<Originals, Error> {
 }
 
 /// Returns what to do about what was found.
-fn advice(status: &WorkspaceStatus, lost_events: u64, images: Originals) -> Vec<String> {
+fn advice(status: &WorkspaceStatus, log_is_gone: bool, lost_events: u64, images: Originals) -> Vec<String> {
     let mut advice = Vec::new();
+    if log_is_gone {
+        advice.push("the log is gone: restore journal/ or db/ from a backup, or import an export".to_owned());
+    }
     if lost_events > 0 {
         let what = words::count(lost_events, "event");
-        advice.push(format!("{what} lost to damage; name them with `retake verify`"));
+        advice.push(format!("{what} lost to damage: `retake verify` says which"));
     }
     if !status.unread_recoveries.is_empty() {
         advice.push("read what was lost and saved with `retake repair`, which marks it as read".to_owned());
@@ -192,6 +216,25 @@ struct Absent {
     agents: Vec<ConfiguredAgent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     wrapped: Vec<WrappedServer>,
+}
+
+/// A workspace whose owner does not respond, described by what can be read without it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Blocked {
+    version: &'static str,
+    chosen_by: WorkspaceSource,
+    workspace: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    format_version: Option<u32>,
+    owner: OwnerInfo,
+    owner_responds: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    agents: Vec<ConfiguredAgent>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    wrapped: Vec<WrappedServer>,
+    sizes: Sizes,
+    advice: [String; 1],
 }
 
 /// A client configured to start `retake mcp`.
@@ -246,8 +289,7 @@ fn wrapped_servers() -> Vec<WrappedServer> {
 
 fn layout(health: &Health, workspace: &str, output: &mut Output) {
     let status = &health.status;
-    let format =
-        status.format_version.map_or_else(|| "unknown: retake.toml cannot be read".to_owned(), describe_format);
+    let format = status.format_version.map_or_else(|| UNKNOWN_FORMAT.to_owned(), describe_format);
     match &health.team {
         Some(TeamHealth { server_version, role, encrypted, warnings }) => {
             let how = if *encrypted { "encrypted" } else { "not encrypted" };
@@ -260,20 +302,9 @@ fn layout(health: &Health, workspace: &str, output: &mut Output) {
     let archived = if status.archived > 0 { format!(" ({} archived)", status.archived) } else { String::new() };
     line("sessions", format_args!("{}{archived}", status.sessions), output);
     line("events", status.events, output);
-    let sizes = &status.sizes;
     // The log and the originals of a team workspace are not on this machine.
-    let parts = if health.team.is_some() { 0 } else { 5 };
-    for (part, bytes) in [
-        ("journal", sizes.journal),
-        ("database", sizes.database),
-        ("texts", sizes.texts),
-        ("images", sizes.images),
-        ("quarantine", sizes.quarantine),
-    ]
-    .into_iter()
-    .take(parts)
-    {
-        line(part, words::size(bytes), output);
+    if health.team.is_none() {
+        sizes_layout(&status.sizes, output);
     }
     let unread = status.unread_recoveries.len();
     let unread = if unread > 0 { format!(", {unread} unread") } else { String::new() };
@@ -288,6 +319,40 @@ fn layout(health: &Health, workspace: &str, output: &mut Output) {
         line("advice", paint(WARNING, words::one_line(advice)), output);
     }
 }
+
+fn blocked_layout(blocked: &Blocked, is_team: bool, output: &mut Output) {
+    let Blocked { format_version, owner, agents, workspace, wrapped, sizes, advice, .. } = blocked;
+    if !is_team {
+        line("format", format_version.map_or_else(|| UNKNOWN_FORMAT.to_owned(), describe_format), output);
+    }
+    let OwnerInfo { pid, version, since, .. } = owner;
+    let (version, since) = (words::one_line(version), words::time(*since));
+    let owner = format!("process {pid}, which does not answer; retake {version}, since {since}");
+    line("owner", paint(WARNING, owner), output);
+    if !is_team {
+        sizes_layout(sizes, output);
+    }
+    agents_layout(agents, workspace, output);
+    wrapped_layout(wrapped, output);
+    for advice in advice {
+        line("advice", paint(WARNING, advice), output);
+    }
+}
+
+fn sizes_layout(sizes: &Sizes, output: &mut Output) {
+    for (part, bytes) in [
+        ("journal", sizes.journal),
+        ("database", sizes.database),
+        ("texts", sizes.texts),
+        ("images", sizes.images),
+        ("quarantine", sizes.quarantine),
+    ] {
+        line(part, words::size(bytes), output);
+    }
+}
+
+/// The format of a workspace whose `retake.toml` is missing or damaged.
+const UNKNOWN_FORMAT: &str = "unknown: retake.toml cannot be read";
 
 /// Describes the format of a workspace beside what this program reads.
 fn describe_format(format: u32) -> String {

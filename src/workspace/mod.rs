@@ -55,6 +55,8 @@ pub use record::Recording;
 pub use resume::{Branch, Earlier, Liked, Resumption};
 pub use search::{Search, SearchHit, SearchPage, SearchResults, SimilarTo};
 pub use session::{IterationHandle, NewSession, SessionHandle};
+#[cfg(feature = "cli")]
+pub(crate) use status::format_version;
 pub use status::{Sizes, WorkspaceStatus};
 pub use story::Step;
 pub use strip::{Mark, REJECTED_TAG, Strip, StripImage, StripStep};

@@ -52,26 +52,31 @@ pub struct Sizes {
     pub quarantine: u64,
 }
 
+impl Sizes {
+    /// Returns the sizes of the parts of the workspace in this directory.
+    pub(crate) fn of(dir: &Path) -> Sizes {
+        let size = |part: &str| bytes_below(&dir.join(part));
+        Sizes {
+            journal: size("journal"),
+            database: size("db"),
+            images: size("images"),
+            texts: size("texts"),
+            quarantine: size("quarantine"),
+        }
+    }
+}
+
 impl Workspace {
     /// Returns the state of the workspace.
     pub fn status(&self) -> Result<WorkspaceStatus, Error> {
         let totals = self.log.totals()?;
-        let size = |part: &str| bytes_below(&self.dir.join(part));
         Ok(WorkspaceStatus {
             workspace: self.dir.display().to_string(),
-            format_version: fs::read_to_string(self.dir.join("retake.toml"))
-                .ok()
-                .and_then(|text| format_version(&text)),
+            format_version: format_version(&self.dir),
             sessions: totals.sessions,
             archived: totals.archived,
             events: totals.events,
-            sizes: Sizes {
-                journal: size("journal"),
-                database: size("db"),
-                images: size("images"),
-                texts: size("texts"),
-                quarantine: size("quarantine"),
-            },
+            sizes: Sizes::of(&self.dir),
             recoveries: self.log.recoveries()?.len() as u64,
             unread_recoveries: self.log.unread_recoveries()?,
         })
@@ -99,7 +104,8 @@ fn bytes_below(dir: &Path) -> u64 {
     sizes.sum()
 }
 
-fn format_version(text: &str) -> Option<u32> {
-    let table: toml::Table = text.parse().ok()?;
+/// Returns the version of the format of the workspace in this directory, if its `retake.toml` can be read.
+pub(crate) fn format_version(dir: &Path) -> Option<u32> {
+    let table: toml::Table = fs::read_to_string(dir.join("retake.toml")).ok()?.parse().ok()?;
     table.get("format")?.as_integer()?.try_into().ok()
 }

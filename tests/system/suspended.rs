@@ -47,8 +47,9 @@ fn a_suspended_owner_is_named_and_given_up() {
         command.spawn().unwrap()
     };
     let (mut list, doctor) = (start(&["list", "--json"]), start(&["doctor"]));
-    let doctor = doctor.wait_with_output().unwrap();
-    assert!(list.try_wait().unwrap().is_none(), "a diagnosis does not wait as long as a request");
+    let (machine, completed) = (start(&["doctor", "--json"]), start(&["complete-references"]));
+    let [doctor, machine, completed] = [doctor, machine, completed].map(|child| child.wait_with_output().unwrap());
+    assert!(list.try_wait().unwrap().is_none(), "neither a diagnosis nor a key press waits as long as a request");
     let list = list.wait_with_output().unwrap();
     assert!(begun.elapsed() < BOUND, "{:?}", begun.elapsed());
 
@@ -58,7 +59,14 @@ fn a_suspended_owner_is_named_and_given_up() {
     assert!(reported.contains(&format!("waiting for process {pid}")), "{reported}");
     assert!(answer.contains(r#""kind":"busy""#) && answer.contains(&format!("process {pid} ")), "{answer}");
     let diagnosis = text(&doctor.stdout);
-    assert!(diagnosis.contains(&format!("process {pid}, which does not answer")), "{diagnosis}");
+    let named = format!("process {pid}, which does not answer; retake {}, since 2", env!("CARGO_PKG_VERSION"));
+    for part in [named, format!("kill -CONT {pid}"), "format ".into(), "journal ".into(), "images ".into()] {
+        assert!(diagnosis.contains(&part), "{part} in {diagnosis}");
+    }
+    assert!(!text(&doctor.stderr).contains("error:"), "it is an answer, not an error");
+    let machine: serde_json::Value = serde_json::from_slice(&machine.stdout).unwrap();
+    assert_eq!((&machine["owner"]["pid"], &machine["ownerResponds"]), (&pid.into(), &false.into()), "{machine}");
+    assert_eq!((doctor.status.code(), completed.status.success()), (Some(1), false), "a health check fails");
 
     assert!(succeeds(Command::new("kill").args(["-CONT", &pid.to_string()])));
     assert!(succeeds(retake(&workspace).arg("list")));
