@@ -96,9 +96,11 @@ fn layout(view: &AnnotationsView, output: &mut Output) {
         head += &format!("  {}", paint(WARNING, words::stars(rating)));
     }
     output.line(head);
-    if !now.tags.is_empty() {
-        let tags = now.tags.iter().map(|tag| words::one_line(tag)).collect::<Vec<_>>().join(", ");
-        output.line(format_args!("{} {tags}", paint(HEADING, "tags")));
+    let (tags, ratings) = words::tags_and_ratings(&now.tags);
+    for (name, values) in [("images", ratings), ("tags", tags)] {
+        if !values.is_empty() {
+            output.line(format_args!("{} {}", paint(HEADING, name), values.join(", ")));
+        }
     }
     if let Some(note) = &now.note {
         output.line(format_args!("{} {}", paint(HEADING, "note"), words::clean(note)));

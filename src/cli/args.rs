@@ -101,6 +101,9 @@ pub(super) enum Verb {
     CompleteReferences(CompleteReferencesArgs),
     #[command(hide = true)]
     Man(ManArgs),
+    /// What `--version` prints, for those who try this first
+    #[command(hide = true)]
+    Version(Json),
 }
 
 impl Verb {
@@ -127,7 +130,8 @@ impl Verb {
             | Verb::Man(ManArgs { json, .. })
             | Verb::Verify(VerifyArgs { json, .. })
             | Verb::Repair(RepairArgs { json, .. })
-            | Verb::Doctor(json) => json.json,
+            | Verb::Doctor(json)
+            | Verb::Version(json) => json.json,
             Verb::CompleteReferences(_) => false,
             Verb::Team(team) => team.wants_json(),
             Verb::Record(record) => record.json.is_some(),

@@ -148,7 +148,12 @@ fn layout(report: &AuditReport, is_team: bool, output: &mut Output) {
     output.line(paint(FAINT, total.join(" · ")));
     if report.total_sessions == 0 {
         output.line("No session matches.");
-    } else if report.holds {
+        return;
+    }
+    if report.total_events == 0 {
+        output.line("No event matches.");
+    }
+    if report.holds {
         output.line(paint(
             GOOD,
             "everything checks out: every hash chain is intact, and every image is present and unchanged",

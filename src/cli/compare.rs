@@ -139,7 +139,7 @@ fn layout(view: &CompareView, output: &mut Output) {
         let same: Vec<String> = view
             .same
             .iter()
-            .map(|(name, value)| format!("{name} {}", words::one_line(&summary::value(value))))
+            .map(|(name, value)| format!("{} {}", words::field(name), words::one_line(&summary::value(value))))
             .collect();
         output.line(paint(FAINT, output.fit(&format!("the same: {}", same.join(" · ")), 0)));
     }
@@ -215,7 +215,7 @@ fn table(view: &CompareView, output: &mut Output) {
     for row in &view.parameters {
         let values = row.values.iter().map(|value| shown(value.as_ref().map(summary::value)));
         let delta = row.delta.map(|delta| format!("{delta:+}")).unwrap_or_default();
-        table.row_of([row.name.clone()].into_iter().chain(values).chain([delta]).collect());
+        table.row_of([words::field(&row.name)].into_iter().chain(values).chain([delta]).collect());
     }
     for row in &view.loras {
         let weights = row.weights.iter().map(|weight| shown(weight.map(|weight| weight.to_string())));

@@ -121,6 +121,7 @@ fn carry_out(verb: Verb, context: &mut Context) -> Result<Exit, Failure> {
         Verb::CompleteReferences(args) => args.run(context),
         Verb::Completions(args) => Ok(args.run(context)),
         Verb::Man(args) => args.run(context),
+        Verb::Version(_) => Ok(version::print(&mut context.output)),
     }
 }
 

@@ -121,7 +121,7 @@ fn layout(output: &mut Output, recorded: &Recorded) {
     let first = if recorded.reference.index == 0 { ", the first of a new session" } else { "" };
     output.line(format_args!("recorded {}{first}", paint(NAME, recorded.reference)));
     if !recorded.read_from_image.is_empty() {
-        let fields = recorded.read_from_image.join(", ");
+        let fields = recorded.read_from_image.iter().map(|name| words::field(name)).collect::<Vec<_>>().join(", ");
         output.line(paint(FAINT, format_args!("read from the image: {fields}")));
     }
     for warning in &recorded.warnings {

@@ -88,6 +88,9 @@ fn layout(view: &ResumeView, workspace: &Workspace, output: &mut Output) {
             None => output.fit(&words::prompt(&step.summary), 4),
         };
         output.line(format_args!("    {line}"));
+        if let Some(message) = &step.message {
+            output.line(format_args!("    {}", session::message_line(message, 4, output)));
+        }
         if let Some(remarks) = session::remarks(step.note.as_deref(), &step.tags) {
             output.line(format_args!("    {}", output.fit(&remarks, 4)));
         }

@@ -198,11 +198,13 @@ fn row(found: &FoundIteration, output: &mut Output) {
     facts.extend(found.outcome.map(|outcome| format!("{outcome:?}").to_lowercase()));
     facts.extend(found.metadata.model.as_deref().map(words::one_line));
     facts.extend(found.metadata.seed.map(|Seed(seed)| format!("seed {seed}")));
+    facts.extend(found.metadata.cost.as_ref().map(words::cost));
     facts.extend(found.distance.map(|distance| match found.identical {
         true => "identical".to_owned(),
         false => format!("distance {distance}"),
     }));
-    facts.extend(found.tags.iter().map(|tag| format!("#{}", words::one_line(tag))));
+    let (tags, ratings) = words::tags_and_ratings(&found.tags);
+    facts.extend(ratings.into_iter().chain(tags.into_iter().map(|tag| format!("#{tag}"))));
     facts.extend(found.project.as_deref().map(words::one_line));
     if found.archived {
         facts.push("archived".to_owned());

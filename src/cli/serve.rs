@@ -104,6 +104,11 @@ impl ListenArgs {
         let url = bound.url();
         held.announce(&url, bound.address(), self.token.as_deref())?;
         self.show(&url, false, &mut context.output);
+        if !web::is_loopback(&bound.address()) {
+            context
+                .output
+                .hint("this is HTTP without encryption: use it in a network you trust, or behind a TLS proxy");
+        }
         let workspace = Arc::new(workspace);
         let serving = Serving { user: context::user(), token: self.token.clone() };
         let served = bound.serve(Arc::clone(&workspace), serving);

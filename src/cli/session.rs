@@ -184,8 +184,15 @@ pub(super) fn changes(line: &str) -> String {
 /// Returns the annotation of a step on one line.
 pub(super) fn remarks(note: Option<&str>, tags: &[String]) -> Option<String> {
     let note = note.map(|note| format!("“{}”", words::one_line(note)));
-    let tags = tags.iter().map(|tag| format!("[{}]", words::one_line(tag)));
-    Some(note.into_iter().chain(tags).collect::<Vec<_>>().join(" ")).filter(|remarks| !remarks.is_empty())
+    let (tags, ratings) = words::tags_and_ratings(tags);
+    let tags = tags.into_iter().map(|tag| format!("[{tag}]"));
+    Some(note.into_iter().chain(ratings).chain(tags).collect::<Vec<_>>().join(" "))
+        .filter(|remarks| !remarks.is_empty())
+}
+
+/// Returns the provider's message of an attempt that did not succeed, on one line.
+pub(super) fn message_line(message: &str, used: usize, output: &Output) -> String {
+    paint(WARNING, output.fit(&format!("message: {}", words::one_line(message)), used))
 }
 
 /// The indentation of the lines below a step's heading.
@@ -222,6 +229,9 @@ fn block(
     }
     if step.label.is_some() && step.label != Some(StepLabel::NewIdea) && !reroll {
         output.line(format_args!("{before}{}", changes(&output.fit(&words::parts(&step.summary), used))));
+    }
+    if let Some(message) = &step.message {
+        output.line(format_args!("{before}{}", message_line(message, used, output)));
     }
     if let Some(remarks) = remarks(step.note.as_deref(), &step.tags) {
         output.line(format_args!("{before}{}", output.fit(&remarks, used)));

@@ -8,7 +8,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::images::is_video;
-use crate::model::{IterationId, OutcomeStatus, Recipe, SessionId};
+use crate::model::{ExactReference, IterationId, OutcomeStatus, Recipe, SessionId};
 use crate::wire::{
     Error, ErrorKind, GetRequest, ImageRequest, ImageView, IterationView, IterationsRequest, MAX_REPLY_BYTES,
     RecipeView, StoryStep,
@@ -110,7 +110,7 @@ impl ShowArgs {
                 let reference = references::expand(&api, &self.reference)?;
                 let named = api.resolve_exactly(&reference)?;
                 let view = api.get(&GetRequest { reference, ..GetRequest::default() })?;
-                output.answer(&view, |output, view| layout(view, api.workspace(), self.full, output));
+                output.answer(&view, |output, view| layout(view, named, api.workspace(), self.full, output));
                 if let Some(image) = view.images.get(usize::try_from(named.image_number()).unwrap_or(usize::MAX))
                     && inline::is_shown(output)
                     && let Ok(picture) = api.workspace().preview(image.hash)
@@ -181,8 +181,8 @@ struct WrittenImage {
 /// The share of the terminal's height that an image takes, so that the recipe above it stays visible.
 const PICTURE_SHARE: f64 = 0.5;
 
-fn layout(view: &IterationView, workspace: &Workspace, full: bool, output: &mut Output) {
-    let mut head = paint(NAME, view.reference);
+fn layout(view: &IterationView, named: ExactReference, workspace: &Workspace, full: bool, output: &mut Output) {
+    let mut head = paint(NAME, named);
     head += &match view.outcome.status {
         OutcomeStatus::Succeeded => String::new(),
         OutcomeStatus::Failed => format!("  {}", paint(BAD, "failed")),
@@ -205,10 +205,15 @@ fn layout(view: &IterationView, workspace: &Workspace, full: bool, output: &mut 
     recipe(&view.recipe, full, output);
     line("took", view.outcome.generation_time_ms.map(words::duration), output);
     line("cost", view.outcome.cost.as_ref().map(words::cost), output);
-    line("tags", list(view.annotations.tags.iter().cloned()), output);
+    let (tags, ratings) = words::tags_and_ratings(&view.annotations.tags);
+    line("images", list(ratings.into_iter()), output);
+    line("tags", list(tags.into_iter()), output);
     line("from", view.parent.map(|parent| shortened(parent, view.session_id)), output);
     line("led to", list(view.children.iter().map(|child| shortened(*child, view.session_id))), output);
-    images(&view.images, workspace, output);
+    match named.image.and_then(|number| view.images.get(usize::try_from(number).unwrap_or(usize::MAX))) {
+        Some(only) => images(std::slice::from_ref(only), workspace, output),
+        None => images(&view.images, workspace, output),
+    }
     line("title", view.session.title().map(str::to_owned), output);
     line("project", view.session.project().map(str::to_owned), output);
     line("made", Some(words::time(view.timestamp)), output);

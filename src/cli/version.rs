@@ -2,7 +2,12 @@
 
 use std::sync::LazyLock;
 
+use serde::Serialize;
+
 use crate::store;
+
+use super::ending::Exit;
+use super::output::Output;
 
 /// The version, the commit if known, the target, and the workspace format.
 pub(super) static LONG: LazyLock<String> = LazyLock::new(|| {
@@ -14,3 +19,17 @@ pub(super) static LONG: LazyLock<String> = LazyLock::new(|| {
         store::FORMAT_VERSION,
     )
 });
+
+/// Prints the version.
+pub(super) fn print(output: &mut Output) -> Exit {
+    let view = VersionView { version: env!("CARGO_PKG_VERSION"), workspace_format: store::FORMAT_VERSION };
+    output.answer(&view, |output, _| output.line(format_args!("retake {}", LONG.as_str())));
+    Exit::Done
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct VersionView {
+    version: &'static str,
+    workspace_format: u32,
+}

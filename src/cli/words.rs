@@ -7,6 +7,7 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(super) use super::times::{minute, time};
 pub(super) use crate::model::amounts::{duration, size};
 use crate::model::{Cost, Timestamp};
+use crate::workspace::{image_rating, rated_image};
 
 /// Formats a time as `3 hours ago`.
 pub(super) fn ago(at: Timestamp, now: Timestamp) -> String {
@@ -59,6 +60,25 @@ pub(super) fn sum(costs: &[Cost]) -> String {
 /// Formats a cost as `0.04 USD`.
 pub(super) fn cost(cost: &Cost) -> String {
     format!("{} {}", cost.amount, one_line(&cost.currency))
+}
+
+/// Returns the tags on one line each, apart from those that rate single images, and these ratings, such as `/1 ★★★★☆`.
+pub(super) fn tags_and_ratings(tags: &[String]) -> (Vec<String>, Vec<String>) {
+    let (mut plain, mut ratings) = (Vec::new(), Vec::new());
+    for tag in tags {
+        let number = rated_image(tag);
+        let rating = number.and_then(|number| image_rating(None, std::slice::from_ref(tag), number));
+        match number.zip(rating) {
+            Some((number, rating)) => ratings.push(format!("/{number} {}", stars(rating))),
+            None => plain.push(one_line(tag)),
+        }
+    }
+    (plain, ratings)
+}
+
+/// Returns the name of a recipe field for people, given its JSON name.
+pub(super) fn field(name: &str) -> String {
+    retake_recipe::Field::by_key(name).map_or_else(|| one_line(name), |field| field.label.to_lowercase())
 }
 
 /// Removes control sequences from a text, since imported texts may contain any character.

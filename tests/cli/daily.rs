@@ -105,7 +105,7 @@ fn a_recipe_is_read_from_the_image() {
     assert_eq!(view["recipe"]["prompt"], "a red fox, snow");
     assert_eq!((&view["recipe"]["seed"], &view["recipe"]["steps"]), (&"7".into(), &20.into()), "flags win");
     let said = workspace.run(&["record", "--image", fox.to_str().unwrap()]).stdout();
-    assert!(said.contains("read from the image: prompt, "), "{said}");
+    assert!(said.contains("read from the image: prompt, negative prompt, model, seed, steps, cfg, "), "{said}");
     workspace.file("plain.png", PIXEL);
     let refused = workspace.run(&["record", "--image", "plain.png"]);
     assert_eq!(refused.status(), 2, "{refused}");
@@ -186,6 +186,7 @@ fn many_sessions_are_audited_at_once() {
     assert_eq!(count(&["--project", "cards"]), 5);
     assert_eq!(count(&["--actor", "ADA"]), 7);
     assert_eq!(count(&["--actor", "bob"]), 0);
+    assert!(workspace.run(&["audit", "--actor", "bob"]).stdout().contains("No event matches."));
     assert_eq!(count(&["--until", "2024-12-31"]), 0, "what counts is when it was recorded");
     let report = workspace.json(&["audit", "--project", "cards"]);
     assert_eq!((&report["totalSessions"], &report["holds"]), (&2.into(), &true.into()));
@@ -230,6 +231,87 @@ fn shells_are_offered_sessions() {
     command.args(["-c", bash, env!("CARGO_BIN_EXE_retake")]).env("PATH", "/usr/bin:/bin");
     let ran = workspace.ended(command, &["bash"]);
     assert_eq!(ran.stdout().trim(), FIRST, "{ran}");
+}
+
+#[test]
+fn shells_offer_files_only_where_a_file_is_expected() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat"]);
+    workspace.file("cat.png", PIXEL);
+    let offered = |words: &str| {
+        let script = format!(
+            "source <(\"$0\" completions bash); COMP_WORDS=(\"$0\" {words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); \
+             _retake_references \"$0\" \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD-1]}}\"; echo \"${{COMPREPLY[@]}}\""
+        );
+        let mut command = std::process::Command::new("bash");
+        command.args(["-c", &script, env!("CARGO_BIN_EXE_retake")]).env("PATH", "/usr/bin:/bin");
+        workspace.ended(command, &[words]).stdout().trim().to_owned()
+    };
+    for words in ["annotate latest --rating", "annotate latest --note", "list --limit", "serve --token", "list --since"]
+    {
+        assert_eq!(offered(&format!("{words} ''")), "", "{words}");
+    }
+    assert_eq!(offered("record x --image c"), "cat.png");
+    assert_eq!(offered("search --similar-to ses"), FIRST);
+    // The verb may come after flags, and the workspace may be named there.
+    assert_eq!(offered("--utc show ses"), FIRST);
+    assert_eq!(offered("--workspace .retake show ses"), FIRST);
+    assert_eq!(offered("--workspace elsewhere show ses"), "");
+}
+
+#[test]
+fn a_refusal_is_told_in_the_story() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat"]);
+    let message = "blocked by the safety system";
+    workspace.record(1, &["a cat on fire", "--session", FIRST, "--outcome", "refused", "--message", message]);
+    for verb in ["show", "resume"] {
+        let ran = workspace.run(&[verb, FIRST]);
+        assert!(ran.stdout().contains(&format!("message: {message}")), "{ran}");
+    }
+}
+
+#[test]
+fn an_image_of_a_batch_is_shown_alone() {
+    let workspace = TestWorkspace::new();
+    for number in 1..=2 {
+        workspace.file(&format!("{number}.png"), patterned(number, &[]));
+    }
+    workspace.record(0, &["a cat", "--image", "1.png", "--image", "2.png"]);
+    let shown = workspace.run(&["show", "latest#0/1"]).stdout();
+    assert!(shown.starts_with(&format!("{FIRST}#0/1\n")), "{shown}");
+    assert!(shown.contains("2.png") && !shown.contains("1.png"), "{shown}");
+    let rated = workspace.run(&["annotate", "latest#0/1", "--rating", "4"]).stdout();
+    assert_eq!(rated, format!("{FIRST}#0  ★★★★☆\nimages /1 ★★★★☆\n"));
+    let whole = workspace.run(&["show", "latest#0"]).stdout();
+    assert!(whole.contains("images       /1 ★★★★☆") && !whole.contains("image/1"), "{whole}");
+    assert!(whole.contains("2.png") && whole.contains("1.png"), "{whole}");
+}
+
+#[test]
+fn hints_can_be_pasted() {
+    let workspace = TestWorkspace::new();
+    workspace.record(0, &["a cat"]);
+    let without = workspace.run(&["show", "latest", "--output", "cat.png"]);
+    assert!(without.stderr().contains(&format!("run `retake show '{FIRST}#0'`")), "{without}");
+    workspace.json(&["archive", FIRST]);
+    let refused = workspace.run(&["record", "a dog", "--session", FIRST]);
+    assert!(refused.stderr().contains(&format!("run `retake restore {FIRST}` first")), "{refused}");
+    let version = workspace.run(&["version"]);
+    assert_eq!((version.status(), version.stdout()), (0, workspace.run(&["--version"]).stdout()));
+}
+
+#[test]
+fn doctor_does_not_call_a_lost_log_healthy() {
+    let workspace = TestWorkspace::new();
+    workspace.file("cat.png", PIXEL);
+    workspace.record(0, &["a cat", "--image", "cat.png"]);
+    for part in ["db", "journal"] {
+        fs::remove_dir_all(workspace.workspace().join(part)).unwrap();
+    }
+    let ran = workspace.run(&["doctor"]);
+    assert_eq!(ran.status(), 3, "{ran}");
+    assert!(ran.stdout().contains("the log is gone") && !ran.stdout().contains("nothing needs attention"), "{ran}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ fn what_is_found_and_what_cannot_be_asked() {
         0,
         &["a glass bridge at night", "--model", "SDXL 1.0", "--seed", "42", "--title", "Bridges", "--project", "cards"],
     );
-    workspace.record(1, &["glass bridges in fog, \u{732b}\u{732b}", "--negative-prompt", "stone"]);
+    workspace.record(1, &["glass bridges in fog, \u{732b}\u{732b}", "--negative-prompt", "stone", "--cost", "0.04"]);
     workspace.run(&["annotate", "latest", "--rating", "4", "--tag", "hero"]);
     for args in [
         &["search", "glass"] as &[&str],
@@ -25,6 +25,8 @@ fn what_is_found_and_what_cannot_be_asked() {
         &["search", "before:soon", "--json"],
         &["search", "--similar-to", "latest"],
         &["search", "--json", "bridge"],
+        &["search", "\"bridg\""],
+        &["search", "cost:>0.01"],
         &["list", "--projects"],
         &["list", "--projects", "--query", "x"],
     ] {
