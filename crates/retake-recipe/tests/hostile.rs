@@ -4,8 +4,10 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a failed assertion is the report of a test")]
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 use retake_recipe::{Format, read_from, read_stream};
 
 /// The length of each file: several times what reading it may take.
@@ -58,6 +60,20 @@ fn head(kind: &[u8], size: u32) -> Vec<u8> {
     [&size.to_be_bytes(), kind].concat()
 }
 
+/// 64 MB of one letter, compressed with Brotli.
+const BROTLI_BOMB: &[u8] = b"\xcf\xff\xff\x7f\xf8\x25\xc2\xe2\xb1\x40\x20\xf7\xfe\x9f\xff\xff\xff\xf0\x4b\x00\xc4\x61\x01\x80\xee\xfd\x3f\xff\xff\xff\xe1\x97\x00\x88\xc3\x22\x00\xdd\xfb\x7f\xfe\xff\xff\xc3\x2f\x01\x10\x87\x05\x00\xba\xf7\xff\x03";
+
+/// A chunk of compressed text that is a thousand times as long.
+fn bomb() -> Vec<u8> {
+    let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+    // In pieces, since the test measures the peak of the whole process.
+    for _ in 0..512 {
+        packed.write_all(&[b'a'; 64 * 1024]).unwrap();
+    }
+    let body = [b"parameters\0\0".as_slice(), &packed.finish().unwrap()].concat();
+    [&u32::try_from(body.len()).unwrap().to_be_bytes(), b"zTXt".as_slice(), &body, &[0; 4]].concat()
+}
+
 fn files() -> Vec<(&'static str, Format, Vec<u8>, Vec<u8>)> {
     const MAX: u32 = 0x7fff_fff0;
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89".to_vec();
@@ -81,6 +97,8 @@ fn files() -> Vec<(&'static str, Format, Vec<u8>, Vec<u8>)> {
     vec![
         ("a long text", Format::Png, with(&png, b"\x7f\xff\xff\xf0tEXtparameters\0"), letters.clone()),
         ("many texts", Format::Png, png.clone(), block(b"\0\0\x10\0tEXtk\0", 4096 - 2 + 4)),
+        ("many bombs", Format::Png, png.clone(), bomb()),
+        ("a deep document", Format::Png, with(&png, b"\x7f\xff\xff\xf0tEXtprompt\0"), b"{\"a\":[".to_vec()),
         ("many other chunks", Format::Png, png, block(b"\0\0\x01\0aaaa", 256 + 4)),
         ("many comments", Format::Jpeg, b"\xff\xd8".to_vec(), block(b"\xff\xfe\xff\xff", 65_533)),
         ("many EXIF blocks", Format::Jpeg, b"\xff\xd8".to_vec(), block(b"\xff\xe1\xff\xffExif\0\0", 65_527)),
@@ -92,6 +110,12 @@ fn files() -> Vec<(&'static str, Format, Vec<u8>, Vec<u8>)> {
         ("many directories", Format::Heic, ftyp(b"heic"), [head(b"meta", 12), vec![0; 4]].concat()),
         ("a long packet", Format::JpegXl, with(&jxl, &head(b"xml ", MAX)), letters.clone()),
         ("a long compressed box", Format::JpegXl, with(&jxl, &[head(b"brob", MAX), b"xml ".to_vec()].concat()), letters.clone()),
+        (
+            "many bombs",
+            Format::JpegXl,
+            jxl.clone(),
+            [head(b"brob", u32::try_from(12 + BROTLI_BOMB.len()).unwrap()), b"xml ".to_vec(), BROTLI_BOMB.to_vec()].concat(),
+        ),
         ("many packets", Format::JpegXl, jxl, [head(b"xml ", 0x10_0008), vec![b'a'; 0x10_0000]].concat()),
         (
             "a long description",
@@ -101,10 +125,13 @@ fn files() -> Vec<(&'static str, Format, Vec<u8>, Vec<u8>)> {
         ),
         ("many directories", Format::Tiff, b"II*\0\x08\0\0\0".to_vec(), b"\0\0\x0e\0\0\0".to_vec()),
         ("a large image", Format::Bmp, b"BM\0\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\xff\xff\xff\x7f\xff\xff\xff\x7f".to_vec(), letters.clone()),
+        ("deep boxes", Format::Mp4, with(&ftyp(b"isom"), &head(b"moov", MAX)), head(b"udta", MAX)),
+        ("deep boxes", Format::Heic, ftyp(b"heic"), [head(b"meta", MAX), vec![0; 4]].concat()),
         ("a long comment", Format::Mp4, with(&ftyp(b"isom"), &item.concat()), letters.clone()),
         ("a large cover", Format::Mp4, with(&ftyp(b"isom"), &cover.concat()), letters.clone()),
         ("many boxes", Format::QuickTime, with(&ftyp(b"qt  "), &head(b"moov", MAX)), head(b"trak", 8)),
         ("a long tag", Format::WebM, with(&webm, b"\x12\x54\xc3\x67\x08\x0f\xff\xff\xff\x73\x73\x08\x0f\xff\xff\xf0\x67\xc8\x08\x0f\xff\xff\xe0\x44\x87\x08\x0f\xff\xff\xd0"), letters),
+        ("deep elements", Format::WebM, webm.clone(), b"\x12\x54\xc3\x67\x08\x0f\xff\xff\xff\x73\x73\x08\x0f\xff\xff\xf0\x67\xc8\x08\x0f\xff\xff\xe0".to_vec()),
         ("many tags", Format::WebM, with(&webm, b"\x12\x54\xc3\x67\x08\x0f\xff\xff\xff"), b"\x73\x73\x8b\x67\xc8\x88\x44\x87\x85texts".to_vec()),
         ("many empty elements", Format::Matroska, b"\x1a\x45\xdf\xa3\x8b\x42\x82\x88matroska\x18\x53\x80\x67\x01\xff\xff\xff\xff\xff\xff\xff".to_vec(), b"\xec\x80".to_vec()),
     ]

@@ -33,14 +33,10 @@ pub(super) fn compressed_box<R: Read + Seek>(
         return Ok(());
     }
     let packed = capped(input, head, texts.room(), "compressed box", texts)?;
-    let mut contents = Vec::new();
-    let most = texts.room();
-    let read = Decompressor::new(packed.as_slice(), 4096).take(most.saturating_add(1)).read_to_end(&mut contents);
-    let fits = u64::try_from(contents.len()).is_ok_and(|size| size <= most);
-    if read.is_err() || !fits {
+    let Some(contents) = texts.inflate(Decompressor::new(packed.as_slice(), 4096), false) else {
         texts.note(format!("a compressed box cannot be unpacked, at byte {}", head.start));
         return Ok(());
-    }
+    };
     match &kind {
         b"Exif" => exif_block(&contents, head.start, texts),
         b"xml " => texts.add(Slot::Xmp, head.start, "XMP", text::ascii(&contents)),

@@ -36,6 +36,9 @@ pub(super) use jumbf::SIGNATURE;
 
 /// The maximum amount of text taken from one file, inflated or not; the largest workflows seen have 1 MB.
 pub(super) const MAX_TEXT: u64 = 16 * 1024 * 1024;
+/// The maximum amount of data inflated from one file, including what was too long to be taken: otherwise, each of many
+/// small bombs would be inflated up to the limit.
+const MAX_INFLATED: u64 = 2 * MAX_TEXT;
 /// The maximum number of texts taken from one file.
 const MAX_TEXTS: usize = 1000;
 /// The number of bytes needed to recognise the format of a file.
@@ -276,6 +279,8 @@ pub(super) struct Texts {
     parsed: Vec<OnceCell<Option<Value>>>,
     /// The total size of the texts.
     taken: u64,
+    /// The total size of what was inflated, whether or not it was added.
+    inflated: u64,
 }
 
 /// Lists the texts of a file.
@@ -341,6 +346,18 @@ impl Texts {
     /// Returns how much more text can be added.
     pub(super) fn room(&self) -> u64 {
         MAX_TEXT.saturating_sub(self.taken)
+    }
+
+    /// Inflates what a decoder yields; `None` if it is more than can be added, or invalid. If `accept_partial`, what was
+    /// inflated before invalid data is returned.
+    pub(super) fn inflate(&mut self, decoder: impl Read, accept_partial: bool) -> Option<Vec<u8>> {
+        let most = self.room().min(MAX_INFLATED.saturating_sub(self.inflated));
+        let mut contents = Vec::new();
+        let result = decoder.take(most.saturating_add(1)).read_to_end(&mut contents);
+        let size = u64::try_from(contents.len()).unwrap_or(u64::MAX);
+        self.inflated = self.inflated.saturating_add(size);
+        let is_valid = result.is_ok() || (accept_partial && size > 0);
+        (size <= most && is_valid).then_some(contents)
     }
 
     /// Adds a note about what could not be read.

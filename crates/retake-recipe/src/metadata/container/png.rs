@@ -3,6 +3,8 @@
 
 use std::io::{self, Read, Seek};
 
+use flate2::read::ZlibDecoder;
+
 use super::bytes::{ByteOrder, u32_at};
 use super::input::MediaInput;
 use super::{Slot, Texts, exif, jumbf, text};
@@ -87,7 +89,7 @@ fn compressed(bytes: &[u8], at: u64, texts: &mut Texts) {
     let Some((key, [_, deflated @ ..])) = split_nul(bytes) else {
         return texts.note(format!("the zTXt chunk at byte {at} has no text"));
     };
-    match text::inflate(deflated, texts.room()) {
+    match texts.inflate(ZlibDecoder::new(deflated), true) {
         Some(value) => texts.add(Slot::PngChunk("zTXt"), at, text::decode(key), trimmed(&value)),
         None => texts.note(format!("the zTXt chunk at byte {at} cannot be inflated")),
     }
@@ -106,7 +108,7 @@ fn international(bytes: &[u8], at: u64, texts: &mut Texts) {
     };
     let value = match flag {
         0 => Some(value.to_vec()),
-        _ => text::inflate(value, texts.room()),
+        _ => texts.inflate(ZlibDecoder::new(value), true),
     };
     let Some(value) = value else {
         return texts.note(format!("the iTXt chunk at byte {at} cannot be inflated"));

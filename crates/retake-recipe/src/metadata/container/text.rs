@@ -1,9 +1,5 @@
 //! Decodes text the way tools write it, which is not always what the formats specify.
 
-use std::io::Read;
-
-use flate2::read::ZlibDecoder;
-
 use super::bytes::ByteOrder;
 
 /// The number of code units of a comment that are inspected to detect its byte order.
@@ -91,15 +87,6 @@ fn wide(bytes: &[u8], order: ByteOrder) -> String {
     });
     let text: String = char::decode_utf16(units).map(|c| c.unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
     text.trim_matches('\0').to_owned()
-}
-
-/// Inflates at most `most` bytes; `None` if there are more, or if the data is invalid from its start.
-pub(super) fn inflate(bytes: &[u8], most: u64) -> Option<Vec<u8>> {
-    let mut inflated = Vec::new();
-    let result = ZlibDecoder::new(bytes).take(most.saturating_add(1)).read_to_end(&mut inflated);
-    let fits = u64::try_from(inflated.len()).is_ok_and(|size| size <= most);
-    // The part before the end of a truncated stream is still text.
-    (fits && (result.is_ok() || !inflated.is_empty())).then_some(inflated)
 }
 
 fn trim_nul(mut bytes: &[u8]) -> &[u8] {
