@@ -86,6 +86,13 @@ export async function until(read, wanted, what) {
   }
 }
 
+/** Returns where an element is, once it is there: a page that is being renewed replaces it, and then it has no place for a moment. */
+export async function boxOf(locator) {
+  let box;
+  await until(async () => { box = await locator.boundingBox(); return box !== null; }, true, "an element with a place");
+  return box;
+}
+
 /** Waits for what the address of the page should be. The browser tells it a moment after the page changes. */
 export const addressed = (page, read, wanted, what) => until(async () => read(new URL(await page.evaluate(() => location.href))), wanted, what);
 

@@ -1,6 +1,6 @@
 // Compare: the survey and the pair, by keyboard, mouse and touch, on the sample history.
 
-import { addressed, ask, axePath, base, done, go, open, same, shots, step, until } from "./browser.mjs";
+import { addressed, ask, axePath, base, boxOf, done, go, open, same, shots, step, until } from "./browser.mjs";
 
 const { sessions } = await ask("list-sessions");
 const harbour = sessions.find((session) => session.title === "Harbour at dusk").id;
@@ -59,7 +59,7 @@ await step("one zoom level for all, and no image leaves its frame", async () => 
   const level = page.locator(".zoom .level");
   await page.waitForFunction(() => [...document.querySelectorAll(".tile img")].every((image) => image.complete || image.loading === "lazy") && document.querySelector(".zoom .level").textContent.startsWith("Fit "));
   const before = await level.textContent();
-  const box = await page.locator(".tile .clip").first().boundingBox();
+  const box = await boxOf(page.locator(".tile .clip").first());
   const middle = [box.x + box.width / 2, box.y + box.height / 2];
   const drag = async (dx, dy) => { await page.mouse.move(...middle); await page.mouse.down(); await page.mouse.move(middle[0] + dx, middle[1] + dy, { steps: 4 }); await page.mouse.up(); };
   const inside = () => page.locator(".tile .clip").evaluateAll((clips) => clips.every((clip) => {
@@ -118,7 +118,7 @@ await step("every mode of the pair view", async () => {
   await page.locator("#amount").fill("12");
   await until(async () => await page.locator("#desk").evaluate((desk) => desk.style.getPropertyValue("--gain")), "12", "the gain");
   await page.keyboard.press("l");
-  const desk = await page.locator("#desk").boundingBox();
+  const desk = await boxOf(page.locator("#desk"));
   await page.mouse.click(desk.x + desk.width * 0.25, desk.y + 200);
   await until(() => page.locator(".handle").getAttribute("aria-valuenow"), "25", "a click jumps");
   await page.mouse.move(desk.x + desk.width * 0.6, desk.y + 300);
@@ -216,7 +216,7 @@ await step("comparing by touch", async () => {
   await phone.getByRole("button", { name: "Pair" }).tap();
   await phone.getByRole("button", { name: "Swipe" }).tap();
   await phone.waitForSelector('#desk[data-mode="slider"]');
-  const desk = await phone.locator("#desk").boundingBox();
+  const desk = await boxOf(phone.locator("#desk"));
   await phone.touchscreen.tap(desk.x + desk.width * 0.75, desk.y + 120);
   await until(() => phone.locator(".handle").getAttribute("aria-valuenow"), "75", "a tap jumps");
 });

@@ -1,6 +1,6 @@
 // The loupe, the grid and the story: by keyboard only, by mouse only, by touch only; how they look, and what screen readers hear.
 
-import { addressed, ask, axePath, done, go, open, same, shots, step, tell, until } from "./browser.mjs";
+import { addressed, ask, axePath, boxOf, done, go, open, same, shots, step, tell, until } from "./browser.mjs";
 import { picture } from "./pictures.mjs";
 
 const retake = (...args) => tell(`run ${JSON.stringify(args)}`);
@@ -117,12 +117,12 @@ await step("zooming has bounds", async () => {
   await page.locator("#frame").hover();
   for (let turn = 0; turn < 30; turn += 1) await page.mouse.wheel(0, -400);
   await page.waitForFunction(() => /^800 %/.test(document.querySelector("#level").textContent));
-  const frame = await page.locator("#frame").boundingBox();
+  const frame = await boxOf(page.locator("#frame"));
   await page.mouse.move(frame.x + 300, frame.y + 300);
   await page.mouse.down();
   await page.mouse.move(frame.x + 9000, frame.y + 9000, { steps: 5 });
   await page.mouse.up();
-  await until(async () => { const box = await page.locator(".canvas").boundingBox(); return Math.abs(box.x - frame.x) < 2 && Math.abs(box.y - frame.y) < 2; }, true, "its edge stays at the edge");
+  await until(async () => { const box = await boxOf(page.locator(".canvas")); return Math.abs(box.x - frame.x) < 2 && Math.abs(box.y - frame.y) < 2; }, true, "its edge stays at the edge");
   await page.mouse.move(frame.x + 300, frame.y + 300);
   for (let turn = 0; turn < 40; turn += 1) await page.mouse.wheel(0, 400);
   await page.waitForFunction(() => document.querySelector("#level").textContent.startsWith("Fit"));
@@ -155,7 +155,7 @@ await step("by mouse only", async () => {
   await page.getByRole("button", { name: "Previous", exact: true }).click();
   await shown(page, "3/0");
   await fresh(page);
-  const hold = await page.locator("#hold").boundingBox();
+  const hold = await boxOf(page.locator("#hold"));
   await page.mouse.move(hold.x + 5, hold.y + 5);
   await page.mouse.down();
   await page.waitForSelector(".before:visible");
@@ -197,7 +197,7 @@ await step("by touch only", async () => {
   await ready(phone);
   const touch = await phone.context().newCDPSession(phone);
   const send = (type, ...points) => touch.send("Input.dispatchTouchEvent", { type, touchPoints: points.map(([x, y]) => ({ x, y })) });
-  const box = await phone.locator("#frame").boundingBox();
+  const box = await boxOf(phone.locator("#frame"));
   const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
   await send("touchStart", [x + 90, y]);
   for (let moved = 80; moved >= -90; moved -= 20) await send("touchMove", [x + moved, y]);

@@ -1,6 +1,6 @@
 // Going to a date: the months beside the shelf, by mouse, by keyboard, by touch, and as links.
 
-import { ask, done, go, open, same, step, until } from "./browser.mjs";
+import { ask, boxOf, done, go, open, same, step, until } from "./browser.mjs";
 
 // 150 sessions in five months, so that a month is never in the first part alone.
 const MONTHS = ["2025-03", "2025-04", "2025-06", "2025-11", "2026-01"];
@@ -41,7 +41,7 @@ await step("arrow keys and Enter jump to a month, with one tab stop", async () =
 
 await step("dragging moves through the months", async () => {
   await go(page, "/");
-  const [from, to] = [await link(page, "Jan 2026").boundingBox(), await link(page, "Apr").boundingBox()];
+  const [from, to] = [await boxOf(link(page, "Jan 2026")), await boxOf(link(page, "Apr"))];
   await page.mouse.move(from.x + from.width / 2, from.y + from.height / 2);
   await page.mouse.down();
   await page.mouse.move(to.x + to.width / 2, to.y + to.height / 2, { steps: 8 });

@@ -1,6 +1,6 @@
 // The shelf: by keyboard, by mouse and by touch, on the sample history; and what can be done to several at once.
 
-import { ask, axePath, base, done, go, open, same, shots, step, until } from "./browser.mjs";
+import { ask, axePath, base, boxOf, done, go, open, same, shots, step, until } from "./browser.mjs";
 
 const page = await open();
 const opened = [page];
@@ -29,7 +29,7 @@ await step("the best take is the cover, and hovering flips through the others", 
   await until(() => card.getAttribute("data-reference"), `${harbour}#8`, "the best rated");
   await until(() => card.locator(".takes").textContent(), "9 iterations", "how many");
   const before = await card.locator("img").getAttribute("src");
-  const box = await card.locator(".cover").boundingBox();
+  const box = await boxOf(card.locator(".cover"));
   await page.mouse.move(box.x + 6, box.y + box.height / 2);
   await page.waitForFunction(([session, src]) => document.querySelector(`.card[data-session="${session}"] img`).getAttribute("src") !== src, [harbour, before]);
   await until(() => card.getAttribute("href"), `/sessions/${harbour}/0`, "a click opens what is seen");
@@ -183,9 +183,9 @@ await step("a card has its actions in a menu, for the mouse and by key", async (
 
 await step("a rubber band chooses what it touches, and adds with Shift", async () => {
   await go(page, "/");
-  const box = (at) => page.locator("#wall .item").nth(at).locator(".card").boundingBox();
+  const box = (at) => boxOf(page.locator("#wall .item").nth(at).locator(".card"));
   const [first, second] = [await box(0), await box(1)];
-  const main = await page.locator("main").boundingBox();
+  const main = await boxOf(page.locator("main"));
   const middle = first.y + first.height / 2;
   // From the margin beside the first card to the middle of the second.
   await page.mouse.move(main.x + 4, middle);

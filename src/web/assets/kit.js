@@ -39,11 +39,11 @@ async function answered(path, request) {
   throw Object.assign(new Error(said.message), { hint: said.hint, kind: said.kind });
 }
 
-/** The longest time in milliseconds that a press lasts which is still a click. */
-const CLICK = 1000;
+/** How long in milliseconds a press holds back updates at most, if its release is never seen. */
+const MAX_PRESS = 10_000;
 let press = null;
 let release = () => {};
-const pressed = () => { release(); press = new Promise((done) => { release = done; setTimeout(done, CLICK); }); };
+const pressed = () => { release(); press = new Promise((done) => { release = done; setTimeout(done, MAX_PRESS); }); };
 // The click follows the release, and must still find its target.
 const letGo = () => setTimeout(release);
 addEventListener("pointerdown", pressed, true);
