@@ -123,7 +123,7 @@ export function say(text, action) {
   if (action) toast.append(make("button", { type: "button", onclick: () => { hide(); action.run(); } }, action.name));
   toast.classList.add("on");
   clearTimeout(quiet);
-  // WCAG 2.2.1: whoever needs more time gets ten times as much.
+  // WCAG 2.2.1: people who need more time get ten times as much.
   quiet = setTimeout(hide, (action ? 8000 : 3000) * (settings.get("linger") ? 10 : 1));
 }
 

@@ -146,7 +146,7 @@ function look() {
     if (far && element.isConnected) element.remove();
     if (!far && !element.isConnected) wall.append(element);
   }
-  // Whoever wants it again meanwhile must not wait for the cancelled request.
+  // A later caller must not wait for the cancelled request.
   for (const [index, aborter] of loading) if (index < near[0] - 2 || index > near[1] + 2) { aborter.abort(); loading.delete(index); arriving.delete(index); }
   for (const index of [...loaded.keys()].slice(0, Math.max(0, loaded.size - KEEP))) if (!loaded.get(index).isConnected) loaded.delete(index);
   markMonth();
