@@ -157,7 +157,7 @@ pub fn contents(store: &Store) -> Contents {
     Contents { sessions, listing: listing.collect(), totals: store.totals().unwrap() }
 }
 
-/// Returns the journal's segments in order; none if there is no journal.
+/// Returns the segments of the journal in order; an empty list without a journal.
 pub fn segments(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir.join("journal")).into_iter().flatten().flatten().map(|entry| entry.path());
     let mut paths: Vec<PathBuf> =
