@@ -51,6 +51,22 @@ await step("Escape right after n closes the dialog, and the page stays", async (
   await until(() => stars(page), "3", "the session is still shown");
 });
 
+await step("a note that is saved as the page is left is not a draft any longer", async () => {
+  await go(page, `/sessions/${id}/4`);
+  // The server saves it; its response never arrives.
+  await page.route(/annotate-iteration$/, async (route) => { await route.fetch(); });
+  await page.keyboard.press("n");
+  await page.keyboard.type("tail\nfeathers");
+  await page.keyboard.press("Control+Enter");
+  await until(async () => (await annotations(4)).note, "tail\nfeathers", "the note");
+  await go(page, `/sessions/${id}/4`);
+  await page.unroute(/annotate-iteration$/);
+  await until(() => page.locator("#facts [data-do=note]").textContent(), "Edit note", "no draft");
+  await page.keyboard.press("n");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+});
+
 await step("a key that needs the facts waits for them", async () => {
   await go(page, `/sessions/${id}/0`);
   const release = await held(page, /\/part$/);

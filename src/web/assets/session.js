@@ -265,8 +265,15 @@ async function showFacts() {
   showStars();
   showHold();
   showCorner(stage.hasAttribute("data-held") ? one("#corner").textContent : "");
-  const note = one("[data-do='note']", fresh);
-  if (note && drafts.get(reference()) !== null) note.textContent = "Continue draft";
+  showDraft();
+}
+
+/** Offers to continue an unsaved note. One that was saved as the page was left is not a draft any longer. */
+function showDraft() {
+  const draft = drafts.get(reference());
+  const button = one("#facts [data-do='note']");
+  if (draft === null || !button) return;
+  if (draft === noteIn(one("#facts"))) drafts.drop(reference()); else button.textContent = "Continue draft";
 }
 
 /** Updates what depends on the image within an iteration: compare, download, reference. */
@@ -568,6 +575,6 @@ showImage();
 if (gone) scene.explain(gone);
 aboutImage();
 showCorner("");
-if (drafts.get(reference()) !== null) { const note = one("[data-do='note']"); if (note) note.textContent = "Continue draft"; }
+showDraft();
 later();
 addEventListener("pagehide", () => { if (stage.dataset.shown !== arrived) history.replaceState(null, "", address()); });
