@@ -100,8 +100,8 @@ impl Disk {
     /// Returns whether `path` still refers to the file with this identity.
     pub fn still_names(&self, path: &Path, id: FileId) -> io::Result<bool> {
         self.observe(Op::Read(path))?;
-        match fs::metadata(path) {
-            Ok(metadata) => Ok(id_in(&metadata) == Some(id)),
+        match platform::file_id_at(path) {
+            Ok(found) => Ok(found == Some((id.0, id.1))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
         }

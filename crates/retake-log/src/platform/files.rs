@@ -59,6 +59,26 @@ pub(crate) fn file_id(_: &Metadata) -> Option<(u64, u64)> {
     None
 }
 
+/// Returns the identity of the file that `path` refers to, as [`file_id`] does.
+///
+/// Asks for no timestamps. Since Linux 6.13, a file whose modification time was read gets a new, fine-grained one at the
+/// next write, which dirties its inode: an append that reads it took 35 µs longer, most of it in `fdatasync`.
+#[cfg(target_os = "linux")]
+pub(crate) fn file_id_at(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, makedev, statx};
+    match statx(CWD, path, AtFlags::empty(), StatxFlags::INO) {
+        Ok(found) => Ok(Some((makedev(found.stx_dev_major, found.stx_dev_minor), found.stx_ino))),
+        // Some sandboxes do not allow it.
+        Err(rustix::io::Errno::NOSYS) => Ok(file_id(&std::fs::metadata(path)?)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn file_id_at(path: &Path) -> io::Result<Option<(u64, u64)>> {
+    Ok(file_id(&std::fs::metadata(path)?))
+}
+
 /// Creates a symbolic link at `here`. The error is of kind `Unsupported` on Windows, where links need a special
 /// privilege.
 #[cfg(unix)]
@@ -119,6 +139,18 @@ pub(crate) fn is_no_such_device(error: &io::Error) -> bool {
 #[cfg(unix)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_has_one_identity() {
+        let dir = tempfile::tempdir().unwrap();
+        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        File::create(&a).unwrap();
+        File::create(&b).unwrap();
+        let of = |path: &Path| file_id(&std::fs::metadata(path).unwrap());
+        assert_eq!(file_id_at(&a).unwrap(), of(&a));
+        assert_ne!(file_id_at(&a).unwrap(), of(&b));
+        assert_eq!(file_id_at(&dir.path().join("c")).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
 
     #[test]
     fn errors_of_this_system_are_recognised() {

@@ -8,8 +8,8 @@ mod socket;
 
 pub use files::symlink;
 pub(crate) use files::{
-    LOCKS_ARE_ADVISORY, file_id, is_link_loop, is_no_such_device, read_some_at, restrict_copy, restrict_dir,
-    restrict_file, sync_dir, write_all_at,
+    LOCKS_ARE_ADVISORY, file_id, file_id_at, is_link_loop, is_no_such_device, read_some_at, restrict_copy,
+    restrict_dir, restrict_file, sync_dir, write_all_at,
 };
 pub(crate) use socket::{
     HAS_TIMEOUTS, address, is_trusted, remove as remove_socket, restrict_listener, socket_name_of,

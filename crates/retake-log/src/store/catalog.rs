@@ -18,9 +18,11 @@ impl LocalLog {
     pub(super) fn events(&self, id: SessionId, detail: Detail) -> Result<Vec<Event>, DatabaseError> {
         let texts = |hash: Hash| self.text(hash);
         let values = self.values(id)?;
-        let event =
-            |stored: &StoredEvent| Ok(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0);
-        values.iter().map(event).collect()
+        let mut events = Vec::with_capacity(values.len());
+        for stored in &values {
+            events.push(read(id, stored)?.event_in(detail, &texts).ok_or_else(unread(id, stored.seq))?.0);
+        }
+        Ok(events)
     }
 
     /// Returns one event of a session; `None` if it does not exist.

@@ -32,8 +32,10 @@ pub(super) const STANDS_FOR_LOST: u16 = 2;
 /// The maximum size of a segment: a longer one, or one that claims so of another, is damaged.
 pub(super) const MAX_SEGMENT_BYTES: u64 = 512 << 20;
 
+/// The number of zeros written in advance in a new segment.
 const FIRST_ALLOCATION: u64 = 128 << 10;
-const MAX_ALLOCATION: u64 = 4 << 20;
+/// The maximum number of zeros written in advance: they are read when the workspace is opened.
+const MAX_ALLOCATION: u64 = 1 << 20;
 
 /// A byte position in the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]

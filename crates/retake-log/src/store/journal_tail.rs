@@ -11,7 +11,6 @@ use std::io;
 use super::checkpoint::Checkpoint;
 use super::frame_sequence::{Cause, FrameSequence};
 use super::journal::{JournalPosition, SEGMENT_HEADER};
-use super::key_index::KeyIndex;
 use super::rebuild::RecoveryContext;
 use super::scan::{ScanItem, walk};
 use super::segments::Outline;
@@ -31,13 +30,14 @@ pub(super) struct JournalTail {
 }
 
 impl JournalTail {
-    /// Reads and checks what sled may have written since its last snapshot. The inner error is the cause of a recovery.
+    /// Reads and checks what sled may have written since its last snapshot. `keys_end` is the position up to which the
+    /// key index has all keys. The inner error is the cause of a recovery.
     pub(super) fn read(
         context: &RecoveryContext<'_>,
         outline: &Outline,
         checkpoint: Option<Checkpoint>,
+        keys_end: JournalPosition,
     ) -> io::Result<Result<JournalTail, Cause>> {
-        let keys_end = KeyIndex::end_in(&context.layout.key_index(), START)?;
         let is_large_or_clean =
             |checkpoint: &Checkpoint| checkpoint.events > SMALL || checkpoint.unchecked == checkpoint.end;
         let from = checkpoint.filter(is_large_or_clean).map_or(START, |checkpoint| checkpoint.unchecked.min(keys_end));

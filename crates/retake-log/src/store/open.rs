@@ -8,7 +8,8 @@ use super::checkpoint::Checkpoint;
 use super::database::{Database, DatabaseError};
 use super::identity::identity;
 use super::journal::{Journal, SEALED, SegmentHeader};
-use super::journal_tail::JournalTail;
+use super::journal_tail::{JournalTail, START};
+use super::key_index::KeyIndex;
 use super::layout::Layout;
 use super::log::Parts;
 use super::rebuild::{self, Loaded, RecoveryContext};
@@ -115,7 +116,9 @@ pub(super) fn load(context: &RecoveryContext<'_>, checkpoint: Option<Checkpoint>
         // them, so a recovery opens a copy.
         return rebuild::rebuild(context, causes, checkpoint);
     }
-    let tail = match JournalTail::read(context, &outline, checkpoint).map_err(read_error())? {
+    let keys_end =
+        KeyIndex::end_in(&layout.key_index(), START).map_err(context.error("read the database", layout.database()))?;
+    let tail = match JournalTail::read(context, &outline, checkpoint, keys_end).map_err(read_error())? {
         Ok(tail) => tail,
         Err(cause) => return rebuild::rebuild(context, vec![cause], checkpoint),
     };

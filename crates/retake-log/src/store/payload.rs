@@ -1,7 +1,10 @@
 //! The frozen structures inside records, one per kind and version, and their conversion to and from the model.
 //!
 //! These types never change: a new version gets a new type and a new number, and the old one stays readable. bincode
-//! does not store field names, so a field that is added, moved or retyped here would silently misread old data.
+//! does not store field names, so a field that is added, moved or retyped here would silently misread old data. Texts
+//! are borrowed: an append does not copy them, and a history only copies those that it returns.
+
+use std::borrow::Cow;
 
 use bincode::Options as _;
 use serde::{Deserialize, Serialize};
@@ -47,34 +50,71 @@ pub(super) struct Decoded {
 /// The source of long texts when a payload is decoded. `None` leaves the text out.
 pub(super) type TextSource<'a> = &'a dyn Fn(Hash) -> Option<String>;
 
-#[derive(Serialize, Deserialize)]
-struct WhoV1 {
-    client: String,
-    user: String,
-    key: String,
+/// A hash: 32 bytes, without a length. Encoded as four numbers of eight bytes, which are the same bytes, because
+/// bincode decodes an array of bytes one by one, which took a tenth of the time to read a session.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+struct HashV1([u64; 4]);
+
+impl From<Hash> for HashV1 {
+    fn from(hash: Hash) -> HashV1 {
+        let mut words = [0; 4];
+        for (word, bytes) in words.iter_mut().zip(hash.0.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        HashV1(words)
+    }
+}
+
+impl From<HashV1> for Hash {
+    fn from(hash: HashV1) -> Hash {
+        let mut bytes = [0; 32];
+        for (bytes, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(hash.0) {
+            *bytes = word.to_le_bytes();
+        }
+        Hash(bytes)
+    }
 }
 
 #[derive(Serialize, Deserialize)]
-enum TextV1 {
-    Inline(String),
-    File { hash: [u8; 32], bytes: u64 },
+struct WhoV1<'a> {
+    #[serde(borrow)]
+    client: Cow<'a, str>,
+    #[serde(borrow)]
+    user: Cow<'a, str>,
+    #[serde(borrow)]
+    key: Cow<'a, str>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StartedV1 {
-    who: WhoV1,
+enum TextV1<'a> {
+    #[serde(borrow)]
+    Inline(Cow<'a, str>),
+    File {
+        hash: HashV1,
+        bytes: u64,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+struct StartedV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
     title: Option<String>,
     project: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct RecordedV1 {
-    who: WhoV1,
+struct RecordedV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
     index: u32,
     created_at: i64,
-    prompt: TextV1,
-    prompt_sent: Option<TextV1>,
-    negative_prompt: Option<TextV1>,
+    #[serde(borrow)]
+    prompt: TextV1<'a>,
+    #[serde(borrow)]
+    prompt_sent: Option<TextV1<'a>>,
+    #[serde(borrow)]
+    negative_prompt: Option<TextV1<'a>>,
     model: Option<String>,
     model_hash: Option<String>,
     seed: Option<u64>,
@@ -88,10 +128,12 @@ struct RecordedV1 {
     loras: Vec<(String, f64)>,
     provider: Option<String>,
     /// A JSON object.
-    parameters: Option<TextV1>,
+    #[serde(borrow)]
+    parameters: Option<TextV1<'a>>,
     /// 0 succeeded, 1 failed, 2 refused.
     status: u8,
-    message: Option<TextV1>,
+    #[serde(borrow)]
+    message: Option<TextV1<'a>>,
     generation_time_ms: Option<u64>,
     cost: Option<(f64, String)>,
     images: Vec<ImageV1>,
@@ -101,7 +143,7 @@ struct RecordedV1 {
 
 #[derive(Serialize, Deserialize)]
 struct ImageV1 {
-    hash: [u8; 32],
+    hash: HashV1,
     bytes: u64,
     mime_type: String,
     width: Option<u32>,
@@ -112,8 +154,9 @@ struct ImageV1 {
 /// Version 1 with image fingerprints and the origin of the parent. Written only if there are any, so that all other
 /// records keep the bytes of version 1.
 #[derive(Serialize, Deserialize)]
-struct RecordedV2 {
-    first: RecordedV1,
+struct RecordedV2<'a> {
+    #[serde(borrow)]
+    first: RecordedV1<'a>,
     /// One for each of `first.images`, in the same order.
     images: Vec<MoreOfImageV2>,
     parent_reason: Option<String>,
@@ -123,44 +166,52 @@ struct RecordedV2 {
 
 /// Version 2 with additional keys of LoRAs. Written only if there are any.
 #[derive(Serialize, Deserialize)]
-struct RecordedV3 {
-    second: RecordedV2,
+struct RecordedV3<'a> {
+    #[serde(borrow)]
+    second: RecordedV2<'a>,
     /// A JSON array with an object for each of `second.first.loras`, in the same order.
-    lora_extras: TextV1,
+    #[serde(borrow)]
+    lora_extras: TextV1<'a>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct MoreOfImageV2 {
-    pixels: Option<[u8; 32]>,
+    pixels: Option<HashV1>,
     perceptual_hash: Option<u128>,
     linked: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct AnnotatedV1 {
-    who: WhoV1,
+struct AnnotatedV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
     index: u32,
     rating: Option<u8>,
     tags: Option<Vec<String>>,
-    note: Option<TextV1>,
+    #[serde(borrow)]
+    note: Option<TextV1<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct TitledV1 {
-    who: WhoV1,
+struct TitledV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
     title: Option<String>,
     project: Option<String>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct ArchivedV1 {
-    who: WhoV1,
-    reason: Option<TextV1>,
+struct ArchivedV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
+    #[serde(borrow)]
+    reason: Option<TextV1<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct LostV1 {
-    who: WhoV1,
+struct LostV1<'a> {
+    #[serde(borrow)]
+    who: WhoV1<'a>,
     seqs: Vec<u32>,
     last_index: Option<u32>,
     after: Option<i64>,
@@ -170,7 +221,7 @@ struct LostV1 {
 /// Encodes an event. The texts that are moved out do not depend on its index or parent, so they can be written before
 /// its position is known.
 pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
-    let who = WhoV1 { client: actor.client.clone(), user: actor.user.clone(), key: key.to_owned() };
+    let who = WhoV1 { client: (&actor.client).into(), user: (&actor.user).into(), key: key.into() };
     let mut texts = Vec::new();
     let mut version = 1;
     let (kind, bytes) = match body {
@@ -179,7 +230,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
         }
         EventBody::Recorded { index, iteration } => {
             let mut payload = recorded(who, *index, iteration);
-            let mut lora_extras = lora_extras(&iteration.recipe).map(TextV1::Inline);
+            let mut lora_extras = lora_extras(&iteration.recipe).map(|text| TextV1::Inline(text.into()));
             let mut long = vec![&mut payload.prompt];
             long.extend(payload.prompt_sent.as_mut());
             long.extend(payload.negative_prompt.as_mut());
@@ -201,7 +252,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
             (RECORDED, bytes)
         }
         EventBody::Annotated { index, change } => {
-            let mut note = change.note.clone().map(TextV1::Inline);
+            let mut note = inline(&change.note);
             texts = put_out(note.as_mut().into_iter().collect());
             // Version 2 has the fields of version 1 and may remove the rating, which a reader of version 1 would take
             // for a rating of 0.
@@ -215,7 +266,7 @@ pub(super) fn encode(actor: &Actor, key: &str, body: &EventBody) -> Encoded {
             (TITLED, write(&TitledV1 { who, title: title.clone(), project: project.clone() }))
         }
         EventBody::Archived { reason } | EventBody::Restored { reason } => {
-            let mut reason = reason.clone().map(TextV1::Inline);
+            let mut reason = inline(reason);
             texts = put_out(reason.as_mut().into_iter().collect());
             let kind = if matches!(body, EventBody::Archived { .. }) { ARCHIVED } else { RESTORED };
             (kind, write(&ArchivedV1 { who, reason }))
@@ -278,7 +329,7 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             let index = second.first.index;
             let (who, mut iteration) = iteration_v2(second, &mut reader)?;
             // If the text is missing, only the additional keys are lost, not the LoRAs.
-            let extras: Vec<Map<String, Value>> = serde_json::from_str(&reader.text(lora_extras)).unwrap_or_default();
+            let extras: Vec<Map<String, Value>> = serde_json::from_str(&reader.read(lora_extras)).unwrap_or_default();
             for (lora, extra) in iteration.recipe.loras.iter_mut().zip(extras) {
                 lora.extra = extra;
             }
@@ -304,17 +355,22 @@ pub(super) fn decode(kind: u16, version: u16, bytes: &[u8], detail: Detail, text
             (who, EventBody::Lost(Loss { seqs, last_index, after: time(after), before: time(before) }))
         }
         _ => {
-            let who = WhoV1 { client: String::new(), user: String::new(), key: String::new() };
+            let who = WhoV1 { client: "".into(), user: "".into(), key: "".into() };
             (who, EventBody::Unknown { kind, version })
         }
     };
-    let actor = Actor { client: who.client, user: who.user };
-    Some(Decoded { actor, key: who.key, body, missing_texts: reader.missing })
+    let actor = Actor { client: who.client.into_owned(), user: who.user.into_owned() };
+    Some(Decoded { actor, key: who.key.into_owned(), body, missing_texts: reader.missing })
 }
 
 /// Returns the long texts that a payload refers to.
 pub(super) fn texts_named(kind: u16, version: u16, bytes: &[u8]) -> Vec<Hash> {
     decode(kind, version, bytes, Detail::Full, &|_| None).map(|decoded| decoded.missing_texts).unwrap_or_default()
+}
+
+/// Returns a text that stays in its payload unless it is too long.
+fn inline(text: &Option<String>) -> Option<TextV1<'_>> {
+    text.as_deref().map(|text| TextV1::Inline(text.into()))
 }
 
 fn options() -> impl bincode::Options {
@@ -331,14 +387,14 @@ fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
 }
 
 /// Moves out the longest texts until the rest is short enough.
-fn put_out(mut texts: Vec<&mut TextV1>) -> Vec<String> {
-    let inline = |text: &TextV1| if let TextV1::Inline(text) = text { text.len() } else { 0 };
+fn put_out(mut texts: Vec<&mut TextV1<'_>>) -> Vec<String> {
+    let inline = |text: &TextV1<'_>| if let TextV1::Inline(text) = text { text.len() } else { 0 };
     let mut out = Vec::new();
     while texts.iter().map(|text| inline(text)).sum::<usize>() > INLINE_TEXT {
         let Some(longest) = texts.iter_mut().max_by_key(|text| inline(text)) else { break };
         let TextV1::Inline(text) = &mut **longest else { break };
-        let text = std::mem::take(text);
-        **longest = TextV1::File { hash: Hash::of(text.as_bytes()).0, bytes: text.len() as u64 };
+        let text = std::mem::take(text).into_owned();
+        **longest = TextV1::File { hash: Hash::of(text.as_bytes()).into(), bytes: text.len() as u64 };
         out.push(text);
     }
     out
@@ -350,9 +406,9 @@ fn needs_version_2(iteration: &Iteration) -> bool {
     iteration.images.iter().any(seen) || iteration.parent_reason.is_some() || iteration.likely_parent.is_some()
 }
 
-fn second(first: RecordedV1, iteration: &Iteration) -> RecordedV2 {
+fn second<'a>(first: RecordedV1<'a>, iteration: &Iteration) -> RecordedV2<'a> {
     let images = iteration.images.iter().map(|image| MoreOfImageV2 {
-        pixels: image.pixels.map(|hash| hash.0),
+        pixels: image.pixels.map(HashV1::from),
         perceptual_hash: image.perceptual_hash.map(|perceptual_hash| perceptual_hash.0),
         linked: image.linked.clone(),
     });
@@ -372,18 +428,17 @@ fn lora_extras(recipe: &Recipe) -> Option<String> {
     serde_json::to_string(&extras).ok()
 }
 
-fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
+fn recorded<'a>(who: WhoV1<'a>, index: u32, iteration: &'a Iteration) -> RecordedV1<'a> {
     let Iteration { created_at, recipe, outcome, images, parent, .. } = iteration;
-    let text = |text: &Option<String>| text.clone().map(TextV1::Inline);
     let parameters = (!recipe.parameters.is_empty())
-        .then(|| TextV1::Inline(serde_json::to_string(&recipe.parameters).unwrap_or_default()));
+        .then(|| TextV1::Inline(serde_json::to_string(&recipe.parameters).unwrap_or_default().into()));
     RecordedV1 {
         who,
         index,
         created_at: created_at.millis(),
-        prompt: TextV1::Inline(recipe.prompt.clone()),
-        prompt_sent: text(&recipe.prompt_sent),
-        negative_prompt: text(&recipe.negative_prompt),
+        prompt: TextV1::Inline((&recipe.prompt).into()),
+        prompt_sent: inline(&recipe.prompt_sent),
+        negative_prompt: inline(&recipe.negative_prompt),
         model: recipe.model.clone(),
         model_hash: recipe.model_hash.clone(),
         seed: recipe.seed.map(|seed| seed.0),
@@ -402,13 +457,13 @@ fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
             OutcomeStatus::Failed => 1,
             OutcomeStatus::Refused => 2,
         },
-        message: text(&outcome.message),
+        message: inline(&outcome.message),
         generation_time_ms: outcome.generation_time_ms,
         cost: outcome.cost.as_ref().map(|cost| (cost.amount, cost.currency.clone())),
         images: images
             .iter()
             .map(|image| ImageV1 {
-                hash: image.hash.0,
+                hash: image.hash.into(),
                 bytes: image.bytes,
                 mime_type: image.mime_type.clone(),
                 width: image.width,
@@ -423,14 +478,14 @@ fn recorded(who: WhoV1, index: u32, iteration: &Iteration) -> RecordedV1 {
     }
 }
 
-fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1, Iteration)> {
+fn iteration<'a>(payload: RecordedV1<'a>, reader: &mut TextReader<'_>) -> Option<(WhoV1<'a>, Iteration)> {
     let parent = match payload.parent {
         Some((day, number, index)) => Some(IterationId { session: keys::session_from(day, number)?, index }),
         None => None,
     };
     let parameters = match payload.parameters {
         Some(TextV1::File { .. }) if reader.detail == Detail::Brief => None,
-        parameters => parameters.map(|text| reader.text(text)),
+        parameters => parameters.map(|text| reader.read(text)),
     };
     let parameters = parameters.unwrap_or_default();
     let recipe = Recipe {
@@ -462,7 +517,7 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
         cost: payload.cost.map(|(amount, currency)| Cost { amount, currency }),
     };
     let images = payload.images.into_iter().map(|image| ImageRef {
-        hash: Hash(image.hash),
+        hash: image.hash.into(),
         bytes: image.bytes,
         mime_type: image.mime_type,
         width: image.width,
@@ -478,11 +533,11 @@ fn iteration(payload: RecordedV1, reader: &mut TextReader<'_>) -> Option<(WhoV1,
     Some((payload.who, iteration))
 }
 
-fn iteration_v2(payload: RecordedV2, reader: &mut TextReader<'_>) -> Option<(WhoV1, Iteration)> {
+fn iteration_v2<'a>(payload: RecordedV2<'a>, reader: &mut TextReader<'_>) -> Option<(WhoV1<'a>, Iteration)> {
     let RecordedV2 { first, images, parent_reason, likely_parent } = payload;
     let (who, mut iteration) = iteration(first, reader)?;
     for (image, more) in iteration.images.iter_mut().zip(images) {
-        image.pixels = more.pixels.map(Hash);
+        image.pixels = more.pixels.map(Hash::from);
         image.perceptual_hash = more.perceptual_hash.map(PerceptualHash);
         image.linked = more.linked;
     }
@@ -501,13 +556,20 @@ struct TextReader<'a> {
 }
 
 impl TextReader<'_> {
-    fn text(&mut self, text: TextV1) -> String {
+    fn text(&mut self, text: TextV1<'_>) -> String {
+        self.read(text).into_owned()
+    }
+
+    fn read<'a>(&mut self, text: TextV1<'a>) -> Cow<'a, str> {
         match text {
             TextV1::Inline(text) => text,
-            TextV1::File { hash, bytes } => (self.source)(Hash(hash)).unwrap_or_else(|| {
-                self.missing.push(Hash(hash));
-                format!("\u{fffd} (a text of {bytes} bytes is not here)")
-            }),
+            TextV1::File { hash, bytes } => match (self.source)(hash.into()) {
+                Some(text) => text.into(),
+                None => {
+                    self.missing.push(hash.into());
+                    format!("\u{fffd} (a text of {bytes} bytes is not here)").into()
+                }
+            },
         }
     }
 }

@@ -72,7 +72,7 @@ pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanIte
             visit(ScanItem::Frame(frame));
             continue;
         }
-        let Some(last) = rest.iter().rposition(|byte| *byte != 0) else { return end };
+        let Some(last) = last_nonzero(rest) else { return end };
         let next = next_frame(rest);
         let span = rest.get(..next.unwrap_or(last + 1)).unwrap_or_default();
         let start = base + at as u64;
@@ -90,6 +90,21 @@ pub(super) fn walk<'a>(bytes: &'a [u8], base: u64, visit: &mut dyn FnMut(ScanIte
             None => return end,
         }
     }
+}
+
+/// Returns the position of the last byte that is not zero. A segment ends in up to a megabyte of zeros, which are
+/// skipped by the page: a search by the byte took a tenth of the time to open a workspace.
+pub(super) fn last_nonzero(bytes: &[u8]) -> Option<usize> {
+    const PAGE: usize = 4096;
+    let mut end = bytes.len();
+    for page in bytes.rchunks(PAGE) {
+        // Without a branch per byte, so that it is compiled to vector instructions.
+        if page.iter().fold(0, |all, byte| all | byte) != 0 {
+            return page.iter().rposition(|byte| *byte != 0).map(|at| end - page.len() + at);
+        }
+        end -= page.len();
+    }
+    None
 }
 
 /// The size of the smallest unit that a disk writes atomically.
@@ -294,6 +309,18 @@ mod tests {
         two[frame + 100] ^= 1;
         two[2 * frame + 100] ^= 1;
         assert_eq!(is_torn_tail(&two), Some(false), "a frame is written only after the one before it was synced");
+    }
+
+    #[test]
+    fn the_last_byte_before_zeros_is_found_in_any_page() {
+        for length in [0, 1, 4095, 4096, 4097, 10_000] {
+            let mut bytes = vec![0; length];
+            assert_eq!(last_nonzero(&bytes), None);
+            for at in [0, 1, 4094, 4095, 4096, 5903, 5904, 9999].into_iter().filter(|at| *at < length) {
+                bytes[at] = 1;
+                assert_eq!(last_nonzero(&bytes), Some(at), "of {length}");
+            }
+        }
     }
 
     #[test]

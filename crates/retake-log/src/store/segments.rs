@@ -16,7 +16,7 @@ use super::keys::le_u32;
 use super::layout::{Layout, segment_name, segment_number};
 use super::payload::MAX_PAYLOAD;
 use super::record;
-use super::scan::{Entry, carve};
+use super::scan::{Entry, carve, last_nonzero};
 use super::sealed::SealedSegment;
 
 /// The number of bytes of a segment read at once.
@@ -191,7 +191,7 @@ impl JournalFiles {
             at += chunk.len() as u64;
             // A sparse tail of any length costs no memory.
             let is_zero = ZEROS.get(..chunk.len()) == Some(chunk.as_slice());
-            let last = if is_zero { None } else { chunk.iter().rposition(|byte| *byte != 0) };
+            let last = if is_zero { None } else { last_nonzero(&chunk) };
             match last {
                 None => zeros += chunk.len() as u64,
                 Some(last) => {

@@ -33,7 +33,7 @@ fn sled_words(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { .. } => "its data is corrupted".to_owned(),
         sled::Error::CollectionNotFound(_) => "a part of it is missing".to_owned(),
-        // Said of any file that does not begin as its own.
+        // The error for settings that it cannot parse, and for files that start differently.
         sled::Error::Unsupported(_) => "its files are not recognised".to_owned(),
         sled::Error::Io(error) => error.to_string(),
         other => other.to_string(),
@@ -132,4 +132,22 @@ pub(in crate::store) fn guard<T>(work: impl FnOnce() -> Result<T, DatabaseError>
 
 pub(super) fn is_lock_error(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::WouldBlock || error.to_string().contains("acquire lock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_sled_are_worded_for_people() {
+        let corruption = sled::Error::Corruption { at: None, bt: () };
+        for (error, expected) in [
+            (corruption, "its data is corrupted"),
+            (sled::Error::Unsupported("a version of 1970".to_owned()), "its files are not recognised"),
+            (sled::Error::CollectionNotFound("heads".into()), "a part of it is missing"),
+            (sled::Error::Io(io::Error::other("no medium")), "no medium"),
+        ] {
+            assert_eq!(DatabaseError::Sled(error).to_string(), expected);
+        }
+    }
 }
