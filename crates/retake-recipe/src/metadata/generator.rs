@@ -36,11 +36,12 @@ pub enum Generator {
     Samsung,
     StableDiffusionCpp,
     FooocusPlus,
+    Uno,
 }
 
 impl Generator {
     /// All generators.
-    pub const ALL: [Generator; 31] = [
+    pub const ALL: [Generator; 32] = [
         Generator::A1111,
         Generator::Forge,
         Generator::ForgeClassic,
@@ -72,6 +73,7 @@ impl Generator {
         Generator::Samsung,
         Generator::StableDiffusionCpp,
         Generator::FooocusPlus,
+        Generator::Uno,
     ];
 
     /// Returns its name as its users write it. Names are stable, since they are recorded as the provider.
@@ -108,6 +110,7 @@ impl Generator {
             Generator::Samsung => "Samsung",
             Generator::StableDiffusionCpp => "stable-diffusion.cpp",
             Generator::FooocusPlus => "FooocusPlus",
+            Generator::Uno => "UNO",
         }
     }
 }

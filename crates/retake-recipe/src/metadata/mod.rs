@@ -38,6 +38,7 @@ mod stability_matrix;
 mod stealth;
 mod swarmui;
 mod tensorart;
+mod uno;
 mod write;
 mod xmp;
 
@@ -218,6 +219,7 @@ const READERS: &[TextsReader] = &[
     draw_things::read,
     easy_diffusion::read,
     hugging_face::read,
+    uno::read,
     comfyui::read,
     a1111::read,
     midjourney::read,

@@ -69,7 +69,11 @@ const MAKERS: [(&str, Generator); 33] = [
 
 /// Determines who made an image from its claims and labels.
 pub(super) fn read(texts: &Texts) -> Option<Fields> {
-    from_c2pa(texts).or_else(|| from_xmp(texts)).or_else(|| from_iptc(texts)).or_else(|| from_exif(texts))
+    from_c2pa(texts)
+        .or_else(|| from_xmp(texts))
+        .or_else(|| from_iptc(texts))
+        .or_else(|| from_exif(texts))
+        .or_else(|| from_export_label(texts))
 }
 
 /// Lists what a file claims about its origin, whether or not it identifies a generator.
@@ -269,6 +273,18 @@ fn from_exif(texts: &Texts) -> Option<Fields> {
     if let Some(prompt) = texts.exif("ImageDescription") {
         fields.prompt(at(prompt, "`ImageDescription`"), texts.text(prompt));
     }
+    fields.notes.push("the maker comes from EXIF, which is not signed".to_owned());
+    Some(fields)
+}
+
+/// Reads the label that ByteDance's web applications export: it states the product, and that it generated the image.
+fn from_export_label(texts: &Texts) -> Option<Fields> {
+    let index = texts.exif("UserComment")?;
+    let label = texts.json_with(index, &["aigc_info"])?;
+    let text = |pointer: &str| label.pointer(pointer).and_then(Value::as_str);
+    let generator =
+        maker(text("/aigc_info/source_info")?).filter(|_| text("/data/exportType") == Some("generation"))?;
+    let mut fields = Fields::of(generator, at(index, "`aigc_info` of an exported generation, not signed"));
     fields.notes.push("the maker comes from EXIF, which is not signed".to_owned());
     Some(fields)
 }

@@ -29,6 +29,8 @@ fn main() -> ExitCode {
         ("blind", include_str!("blind.json")),
         ("blind_2", include_str!("blind_2.json")),
         ("blind_3", include_str!("blind_3.json")),
+        ("blind_4", include_str!("blind_4.json")),
+        ("blind_5", include_str!("blind_5.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();

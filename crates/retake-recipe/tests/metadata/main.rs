@@ -8,5 +8,6 @@ mod damage;
 mod formats;
 mod graphs;
 mod makers;
+mod samplers;
 mod tools;
 mod writing;

@@ -141,3 +141,15 @@ fn labels_that_are_not_signed() {
         "Black Forest Labs | prompt=a cat | size=16x16 | model=flux-dev"
     );
 }
+
+#[test]
+fn the_label_of_an_exported_generation() {
+    let of = |export: &str, product: &str| {
+        let label = json!({"aigc_info": {"aigc_label_type": 0, "source_info": product}, "data": {"product": product, "exportType": export}});
+        let comment = [b"ASCII\0\0\0".as_slice(), label.to_string().as_bytes()].concat();
+        line(&read_bytes(&jpeg(&[exif_segment(&exif(Order::Big, &[], &[(0x9286, 7, comment)]))])))
+    };
+    assert_eq!(of("generation", "dreamina"), "ByteDance");
+    assert_eq!(of("edit", "dreamina"), "none");
+    assert_eq!(of("generation", "an editor"), "none");
+}

@@ -460,3 +460,23 @@ fn a_placeholder_seed_is_noted_and_not_taken() {
         assert!(source.rule.ends_with("it stands for any seed"), "{source:?}");
     }
 }
+
+#[test]
+fn uno() {
+    let of = |make: &str, description: &str| {
+        let ascii = |tag, text: &str| (tag, 2, [text.as_bytes(), b"\0"].concat());
+        let tags = [ascii(0x010e, description), ascii(0x010f, make), ascii(0x0110, "flux-dev")];
+        jpeg(&[exif_segment(&exif(Order::Big, &tags, &[]))])
+    };
+    check(
+        &of("UNO", "prompt='a cat, seed=8, in snow', seed=7, width=64, height=32, guidance=4, num_steps=25"),
+        "UNO | prompt=a cat, seed=8, in snow | seed=7 | steps=25 | cfg=4 | size=64x32 | model=flux-dev",
+    );
+    let quoted = read(&of("UNO", r#"prompt="it's a \"cat\"", seed=7, num_steps=25"#));
+    assert_eq!(quoted.recipe.prompt, "it's a \"cat\"");
+    for (make, description) in
+        [("UNO", "a photograph"), ("UNO", "prompt='never ends, seed=7"), ("Camera", "prompt='a', seed=7")]
+    {
+        assert_eq!(line(&read(&of(make, description))), "none", "{description}");
+    }
+}

@@ -118,10 +118,29 @@ fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
     let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
     let mut reader = GraphReader { graph: &graph, index, fields: &mut fields };
     reader.read(texts.name.as_deref());
+    written_prompt(texts, &mut fields);
     fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
     fields.run_key = Some(Hash::of(value.to_string().as_bytes()));
     fields.parameter(kind, value.clone().into_owned());
     Some(fields)
+}
+
+/// Reads the prompt that a saver wrote as a plain text next to the graph. It is that of this image, where the graph may
+/// have a list of them.
+fn written_prompt(texts: &Texts, fields: &mut Fields) {
+    let plain = |name: &str| texts.png(name).filter(|index| texts.json(*index).is_none());
+    let Some(index) = plain("prompt").or_else(|| plain("positive_prompt")) else { return };
+    let text = texts.text(index).trim();
+    let listed = fields.recipe.prompt.lines().any(|line| line.trim() == text);
+    if text.is_empty() || !(listed || fields.recipe.prompt.is_empty()) {
+        return;
+    }
+    fields.recipe.prompt.clear();
+    fields.sources.retain(|source| source.field != "prompt");
+    fields.prompt(at(index, "a plain text next to the graph"), text);
+    if let Some(index) = plain("negative_prompt") {
+        fields.negative(at(index, "a plain text next to the graph"), texts.text(index));
+    }
 }
 
 struct GraphReader<'a> {
@@ -393,6 +412,9 @@ impl<'a> GraphReader<'a> {
         if let Some((input, seed)) = request.seed {
             self.fields.seed(self.at(node, input), seed);
         }
+        if let Some((input, steps)) = request.steps {
+            self.fields.steps(self.at(node, input), steps);
+        }
         if let Some((input, model)) = request.model {
             self.fields.model(self.at(node, input), &model, None);
         }
@@ -405,6 +427,7 @@ impl<'a> GraphReader<'a> {
         self.fields.passes.push(Pass {
             name: node.label(),
             seed: request.seed.and_then(|(_, seed)| fields::seed(seed)),
+            steps: request.steps.and_then(|(_, steps)| fields::whole(steps)),
             ..Pass::default()
         });
     }
@@ -444,8 +467,8 @@ impl<'a> GraphReader<'a> {
 /// The inputs that hold a setting, and the component nodes that a sampler may be built from.
 type Setting = (&'static [&'static str], &'static [&'static str]);
 const SEED: Setting = (&["seed", "noise_seed"], &["noise"]);
-const STEPS: Setting = (&["steps"], &["sigmas"]);
-const CFG: Setting = (&["cfg"], &["guider"]);
+const STEPS: Setting = (&trace::STEPS, &["sigmas"]);
+const CFG: Setting = (&trace::CFG, &["guider"]);
 const DENOISE: Setting = (&["denoise"], &["sigmas"]);
 
 fn is_loader(node: &Node) -> bool {

@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
-use super::values;
+use super::{trace, values};
 
 /// Inputs that hold the prompt, in order of preference. Newer nodes nest the settings of a model under it.
 const PROMPTS: [&str; 8] = [
@@ -89,6 +89,7 @@ pub(super) struct Request<'a> {
     pub(super) prompt: Option<(&'static str, values::Text<'a>)>,
     pub(super) negative: Option<(&'static str, values::Text<'a>)>,
     pub(super) seed: Option<(&'static str, &'a Value)>,
+    pub(super) steps: Option<(&'static str, &'a Value)>,
     pub(super) model: Option<(&'static str, String)>,
     pub(super) size: Option<(&'a Value, &'a Value)>,
 }
@@ -106,6 +107,7 @@ pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
         prompt: text(&PROMPTS),
         negative: text(&NEGATIVES),
         seed: SEEDS.iter().find_map(|name| Some((*name, number(name)?))),
+        steps: trace::STEPS.iter().find_map(|name| Some((*name, number(name)?))),
         model: MODELS.iter().find_map(|name| Some((*name, values::name(graph, node, name)?))),
         size: number("width").zip(number("height")),
     }

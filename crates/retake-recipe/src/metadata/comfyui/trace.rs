@@ -66,6 +66,12 @@ const PIPES: [&str; 11] = [
     "bus",
 ];
 
+/// The inputs that hold the number of steps; nodes that wrap a library use its names.
+pub(super) const STEPS: [&str; 6] =
+    ["steps", "num_inference_steps", "num_steps", "inference_steps", "sampling_steps", "sample_steps"];
+/// The inputs that hold the guidance scale.
+pub(super) const CFG: [&str; 3] = ["cfg", "guidance_scale", "cfg_scale"];
+
 /// The side of a sampler whose prompt is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptSide {
@@ -135,12 +141,13 @@ pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a
 pub(super) fn is_sampler(node: &Node) -> bool {
     let has = |name: &str| node.has(name);
     let seeded = has("seed") || has("noise_seed");
+    let stepped = STEPS.iter().any(|name| has(name));
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
     (has("guider") && has("sigmas"))
         // Guided without a negative side, or with one under another name.
-        || (seeded && has("steps") && has("conditioning") && latent)
-        || (seeded && sided && (has("steps") || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
+        || (seeded && stepped && has("conditioning") && latent)
+        || (seeded && sided && (stepped || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
 }
 
 /// The nodes that could have saved the image.
@@ -281,6 +288,9 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
     let mut found = Vec::new();
     let mut seen = HashSet::new();
     conditioning(graph, sampler, side, &mut seen, &mut found, true);
+    if found.is_empty() {
+        found.extend(own_text(graph, sampler, side).map(|text| (sampler, text)));
+    }
     let mut texts: Vec<&str> = Vec::new();
     for (_, values::Text { text, .. }) in &found {
         // Several encoders often get the same text.
@@ -291,6 +301,15 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
     let text = texts.join("\n");
     let rewritten_by = found.iter().find_map(|(_, text)| text.rewritten_by);
     (!found.is_empty()).then(|| Prompt { text, nodes: found.iter().map(|(node, _)| *node).collect(), rewritten_by })
+}
+
+/// Returns the prompt of a sampler that encodes it itself.
+fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<values::Text<'a>> {
+    let names: &[&str] = match side {
+        PromptSide::Positive => &["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"],
+        PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
+    };
+    names.iter().find_map(|name| values::text(graph, sampler, name))
 }
 
 /// Collects the texts that a node's conditioning is made from.

@@ -522,6 +522,7 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
                 Map::from_iter([("steps".to_owned(), value.clone())])
             }
             [value @ Value::Number(_)] => Map::from_iter([("value".to_owned(), value.clone())]),
+            values if sampling(values).is_some() => sampling(values).unwrap_or_default(),
             // The editor adds a control only after a seed.
             [seed @ Value::Number(_), control, ..] if control.is_string() && is_control(control) => {
                 Map::from_iter([("seed".to_owned(), seed.clone())])
@@ -535,6 +536,39 @@ fn widgets(class: &str, node: &Value) -> Map<String, Value> {
                 .collect(),
         },
     }
+}
+
+/// Names the values of a sampler of an unknown class, which nearly all copy from ComfyUI's own: a seed and its control,
+/// steps, guidance, sampler, scheduler, and how much is changed. A known scheduler in its place is required.
+fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
+    const SCHEDULERS: [&str; 10] = [
+        "normal",
+        "karras",
+        "exponential",
+        "sgm_uniform",
+        "simple",
+        "ddim_uniform",
+        "beta",
+        "linear_quadratic",
+        "kl_optimal",
+        "bong_tangent",
+    ];
+    let scheduled = |value: &Value| value.as_str().is_some_and(|name| SCHEDULERS.contains(&name));
+    values.windows(6).enumerate().find_map(|(place, window)| {
+        let [seed, control, steps, cfg, sampler, scheduler] = window else { return None };
+        let fits = seed.is_u64()
+            && control.is_string()
+            && is_control(control)
+            && steps.is_u64()
+            && cfg.is_number()
+            && sampler.is_string()
+            && scheduled(scheduler);
+        let denoise = values.get(place + 6).filter(|value| value.as_f64().is_some_and(|share| share <= 1.0));
+        let named =
+            [("seed", seed), ("steps", steps), ("cfg", cfg), ("sampler_name", sampler), ("scheduler", scheduler)];
+        let named = named.into_iter().chain(denoise.map(|denoise| ("denoise", denoise)));
+        fits.then(|| named.map(|(name, value)| (name.to_owned(), value.clone())).collect())
+    })
 }
 
 /// Names each value, and returns whether names and values match one to one.
