@@ -33,6 +33,8 @@ const ROUNDS: usize = 5;
 const LENGTH: u32 = 200;
 /// The interval at which plain SQL notifies its followers, as in Retake.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
+/// The length of a plain SQL record of an iteration, as in Retake.
+const RECORD_LENGTH: usize = 560;
 /// The offset in a plain SQL record of its session number and the hash of its predecessor.
 const LINK: usize = 16;
 
@@ -199,7 +201,7 @@ fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
                     let (mut tip, mut seq, started) = (vec![0u8; 32], 0i32, Instant::now());
                     while started.elapsed() < APPEND_TIME {
                         let key = blake3::hash(format!("{number} {seq}").as_bytes()).as_bytes()[..16].to_vec();
-                        let (bytes, next) = linked_record(700, number, &tip);
+                        let (bytes, next) = linked_record(RECORD_LENGTH, number, &tip);
                         client.query_one(&add, &[&number, &seq, &tip, &next, &key, &bytes]).await.unwrap();
                         tip = next;
                         seq += 1;
@@ -241,12 +243,12 @@ fn creates(url: &str, log: &Arc<PgLog>, writers: usize) {
                             client.batch_execute("BEGIN").await.unwrap();
                             let last: i32 = client.query_one(&lock, &[]).await.unwrap().get(0);
                             let (first, tip) = linked_record(170, last + 1, &[0; 32]);
-                            let (second, tip) = linked_record(700, last + 1, &tip);
+                            let (second, tip) = linked_record(RECORD_LENGTH, last + 1, &tip);
                             client.query_one(&create, &[&(last + 1), &tip, &key, &first, &second]).await.unwrap();
                             client.batch_execute("COMMIT").await.unwrap();
                         } else {
                             let (first, tip) = linked_record(170, 0, &[0; 32]);
-                            let (second, tip) = linked_record(700, 0, &tip);
+                            let (second, tip) = linked_record(RECORD_LENGTH, 0, &tip);
                             client.query_one(&numbered, &[&tip, &key, &first, &second]).await.unwrap();
                         }
                         n += 1;
@@ -276,17 +278,14 @@ fn history(log: &PgLog, plain: &Plain) {
     let number = id.number();
     let day = retake_day(id);
     let sql = format!("SELECT bytes FROM bench_retake.records WHERE day = {day} AND number = {number} ORDER BY seq");
-    let bare = plain.median(300, &sql);
-    let records = median(300, || drop(log.records(id).unwrap()));
-    let events = median(300, || drop(log.events(id, Detail::Full).unwrap()));
-    println!(
-        "history of 200: bare query {}, records {} ({:.2}x), decoded and verified {} ({:.2}x)",
-        micros(bare),
-        micros(records),
-        ratio(records, bare),
-        micros(events),
-        ratio(events, bare)
-    );
+    let (mut bytes, mut decoded) = (Times::default(), Times::default());
+    for _ in 0..ROUNDS {
+        let bare = plain.median(200, &sql);
+        bytes.push(median(200, || drop(log.records(id).unwrap())), bare);
+        decoded.push(median(200, || drop(log.events(id, Detail::Full).unwrap())), bare);
+    }
+    bytes.show("history of 200, bytes");
+    decoded.show("history of 200, decoded and verified");
 }
 
 fn page(log: &PgLog, plain: &Plain, sessions: u32) {
@@ -294,21 +293,20 @@ fn page(log: &PgLog, plain: &Plain, sessions: u32) {
         "INSERT INTO bench_retake.heads SELECT 700000 + n / 1000, n % 1000 + 1, 2, decode(repeat('00', 32), 'hex'), NULL, \
          NULL, n % 10 = 0, 1700000000000 + n * 977 % 1000003, 1700000000000 + n * 977 % 1000003, 1, 0, 1 \
          FROM generate_series(1, {sessions}) AS n; ANALYZE bench_retake.heads; \
-         CREATE INDEX bare ON bench_retake.heads (modified DESC, day DESC, number DESC)"
+         CREATE TABLE bench_bare.listing AS SELECT day, number, title, project, archived, created, modified, \
+         iteration_count FROM bench_retake.heads; \
+         CREATE INDEX ON bench_bare.listing (modified DESC, day DESC, number DESC); ANALYZE bench_bare.listing"
     ));
-    let sql = "SELECT day, number, title, project, archived, created, modified, iteration_count FROM bench_retake.heads \
-               ORDER BY modified DESC, day DESC, number DESC LIMIT 100";
-    let bare = plain.median(500, sql);
-    plain.execute("DROP INDEX bench_retake.bare");
-    let ours = median(500, || {
-        assert_eq!(log.page(Status::All, Order::Recent, None, 100).unwrap().len(), 100);
-    });
-    println!(
-        "first page of 100 among {sessions} sessions: bare query with an index of its own {}, ours {} ({:.2}x)",
-        micros(bare),
-        micros(ours),
-        ratio(ours, bare)
-    );
+    let sql = "SELECT * FROM bench_bare.listing ORDER BY modified DESC, day DESC, number DESC LIMIT 100";
+    let mut times = Times::default();
+    for _ in 0..ROUNDS {
+        let bare = plain.median(200, sql);
+        let ours = median(200, || {
+            assert_eq!(log.page(Status::All, Order::Recent, None, 100).unwrap().len(), 100);
+        });
+        times.push(ours, bare);
+    }
+    times.show(&format!("first page of 100 among {sessions} sessions, the bare query on a table of its own"));
 }
 
 /// Fills the log with real sessions of [`LENGTH`] iterations each, and lets a new machine read them and build its
@@ -468,6 +466,33 @@ impl Rates {
     }
 }
 
+/// The median times of Retake and of the bare query, one pair per round.
+#[derive(Default)]
+struct Times(Vec<(Duration, Duration)>);
+
+impl Times {
+    fn push(&mut self, ours: Duration, bare: Duration) {
+        self.0.push((ours, bare));
+    }
+
+    /// Prints medians, and the median of the rounds' ratios with the lowest and the highest.
+    fn show(&self, what: &str) {
+        let millis = |time: Duration| time.as_secs_f64() * 1000.0;
+        let (ours, bare): (Vec<f64>, Vec<f64>) =
+            self.0.iter().map(|(ours, bare)| (millis(*ours), millis(*bare))).unzip();
+        let mut ratios: Vec<f64> = ours.iter().zip(&bare).map(|(ours, bare)| ours / bare).collect();
+        ratios.sort_by(f64::total_cmp);
+        println!(
+            "{what}: ours {:.2} ms, bare query {:.2} ms, ratio {:.2} ({:.2} to {:.2})",
+            middle(&ours),
+            middle(&bare),
+            middle(&ratios),
+            ratios[0],
+            ratios[ratios.len() - 1]
+        );
+    }
+}
+
 fn middle(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -486,10 +511,6 @@ fn median(times: usize, mut work: impl FnMut()) -> Duration {
     taken[times / 2]
 }
 
-fn ratio(one: Duration, other: Duration) -> f64 {
-    one.as_secs_f64() / other.as_secs_f64()
-}
-
 fn micros(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
@@ -498,7 +519,7 @@ fn retake_day(id: SessionId) -> i64 {
     id.day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1
 }
 
-/// Returns a batch with a recipe and an image of typical length: its record has about 700 bytes.
+/// Returns a batch with a recipe and an image of typical length: its record has about [`RECORD_LENGTH`] bytes.
 fn batch(session: Option<SessionId>, n: u32, key: &str) -> Batch {
     let at = Timestamp::from_millis(1_765_447_200_000 + i64::from(n)).unwrap();
     let iteration = Iteration {

@@ -95,7 +95,7 @@ fn every_verb() {
     let (_, url) = set_up(server, &images.path().join("images"));
     let (here, there) = (Machine::new(&url), Machine::new(&url));
     let status = here.json(&["team", "status", "--json"]);
-    assert_eq!((&status["schemaVersion"], &status["warnings"]), (&Value::from(1), &Value::Array(Vec::new())));
+    assert_eq!((&status["schemaVersion"], &status["warnings"]), (&Value::from(2), &Value::Array(Vec::new())));
     let fox = here.file("fox.png", PIXEL);
     let recorded = here.json(&[
         "record",

@@ -15,6 +15,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         postgres_trial("database::even_the_owner_cannot_change_records", owner_cannot_change),
         postgres_trial("database::a_client_that_breaks_the_rules_is_rejected", rules),
         postgres_trial("database::schema_states_are_named", schema_states),
+        postgres_trial("database::an_older_schema_is_upgraded", upgraded),
         postgres_trial("database::wrong_roles_and_databases_are_named_without_secrets", wrong_roles),
         postgres_trial("database::a_restored_dump_goes_on_after_an_upgrade", restored),
         postgres_trial("database::unsafe_settings_are_warned_about", unsafe_settings),
@@ -51,7 +52,7 @@ fn only_append() {
         "UPDATE {s}.heads SET archived = true",
         "DELETE FROM {s}.keys",
         "UPDATE {s}.days SET last = 0",
-        "UPDATE {s}.settings SET schema_version = 2",
+        "UPDATE {s}.settings SET schema_version = 9",
         "DROP TABLE {s}.records",
         "SELECT {s}.note_restore()",
         "SELECT {s}.store_records(NULL, true, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)",
@@ -115,8 +116,28 @@ fn rules() {
             at(3).millis()
         ))
     };
+    // Several at once; the result is which were not stored.
+    type Row<'a> = (&'a str, u32, &'a str, &'a str);
+    let several = |rows: &[Row<'_>]| {
+        let day = at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
+        let column = |value: &dyn Fn(&Row<'_>) -> String| {
+            format!("ARRAY[{}]", rows.iter().map(value).collect::<Vec<_>>().join(", "))
+        };
+        server.sql(&format!(
+            "SELECT string_agg((ord IS NULL)::text::char, '') FROM unnest({schema}.append_iterations(\
+             {}, {}, {}::integer[], {}, {}, {}::bigint[], {})) AS ord",
+            column(&|_| day.to_string()),
+            column(&|_| "1".to_owned()),
+            column(&|(_, _, _, expected)| (*expected).to_owned()),
+            column(&|(record, _, _, _)| format!("'\\x{record}'::bytea")),
+            column(&|(_, index, _, _)| index.to_string()),
+            column(&|_| at(3).millis().to_string()),
+            column(&|(_, _, key, _)| format!("'\\x{key}'::bytea")),
+        ))
+    };
     let key = "00112233445566778899aabbccddeeff";
     assert_eq!(quick(&encoded(open_head.clone(), "d"), 2, key, "NULL").unwrap(), "f", "archived");
+    assert_eq!(several(&[(&encoded(open_head.clone(), "d"), 2, key, "NULL")]).unwrap(), "t", "archived");
     let error = call(&encoded(open_head.clone(), "d"), 2, key).unwrap_err();
     assert!(error.contains("the session is archived"), "{error}");
     log.append(retake_testutils::restore(id, 4, "e")).unwrap();
@@ -131,10 +152,12 @@ fn rules() {
         (encoded(current.clone(), "f"), 2, key, "7"),
     ] {
         assert_eq!(quick(&wrong, index, key, expected).unwrap(), "f", "{index} {key} {expected}");
+        assert_eq!(several(&[(&wrong, index, key, expected)]).unwrap(), "t", "{index} {key} {expected}");
     }
     let mut foreign = current.clone();
     foreign.id = "session-2025-12-11-009".parse().unwrap();
     assert_eq!(quick(&encoded(foreign.clone(), "h"), 2, key, "NULL").unwrap(), "f", "of another session");
+    assert_eq!(several(&[(&encoded(foreign.clone(), "h"), 2, key, "NULL")]).unwrap(), "t", "of another session");
     let error = call(&encoded(foreign, "h"), 2, key).unwrap_err();
     assert!(error.contains("not a record of session"), "{error}");
     assert!(call("00", 2, key).is_err());
@@ -144,7 +167,23 @@ fn rules() {
     let next = log.head(id).unwrap().unwrap();
     let error = quick(&encoded(next.clone(), "j"), 3, key, "3").unwrap_err();
     assert!(error.contains("keys_pkey"), "a known key: {error}");
+    let error = several(&[(&encoded(next.clone(), "j"), 3, key, "3")]).unwrap_err();
+    assert!(error.contains("keys_pkey"), "a known key: {error}");
     assert_eq!(quick(&encoded(next, "j"), 3, "ff112233445566778899aabbccddeeff", "3").unwrap(), "t");
+    // The second builds on the first; the third does not follow it, and is left out.
+    let mut next = log.head(id).unwrap().unwrap();
+    let mut step = |key: &str| {
+        let sent = batch(Target::Existing(id), 3, key, record(id, "x", 3, key).drafts);
+        let encoded = retake_log::store::carrier::encode_batch(next.clone(), &sent).unwrap();
+        next = encoded.head;
+        encoded.records[0].bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    let (k, l) = (step("k"), step("l"));
+    let keys = ["k", "l", "m"].map(|key| format!("{:0>32x}", key.as_bytes()[0]));
+    let rows = [(&*k, 4, &*keys[0], "NULL"), (&*l, 5, &*keys[1], "5"), (&*k, 4, &*keys[2], "NULL")];
+    assert_eq!(several(&rows).unwrap(), "fft");
+    assert_eq!(log.head(id).unwrap().unwrap().last_index, Some(5));
+    assert_eq!(server.sql(&format!("SELECT count(*) FROM {schema}.keys WHERE index > 3")).unwrap(), "2");
     assert_eq!(Carrier::problems(&log), Vec::<String>::new());
 }
 
@@ -166,6 +205,35 @@ fn schema_states() {
         assert!(matches!(&error, Error::SchemaVersion { found, .. } if *found == version), "{error:?}");
         assert_eq!(error.remedy(), Some(remedy));
     }
+}
+
+/// A workspace of version 1, whose application role and search paths were set up then.
+fn upgraded() {
+    let server = Postgres::shared();
+    let (schema, url) = with_role(server);
+    let id = open(&url).append(start("a", 0, "a")).unwrap().head.id;
+    let downgrade = format!(
+        "DROP FUNCTION {schema}.append_iterations; UPDATE {schema}.settings SET schema_version = 1; \
+         CREATE ROLE other_{schema} LOGIN"
+    );
+    server.sql(&downgrade).unwrap();
+    let error = PgLog::open(config(&url)).unwrap_err();
+    assert_eq!(error.remedy(), Some(Remedy::UpgradeSchema), "{error:?}");
+    assert!(PgLog::upgrade(config(&url)).is_err(), "only the owner can");
+    let owner = server.url(&schema);
+    assert_eq!(PgLog::upgrade(config(&owner)).unwrap().len(), 1);
+    assert_eq!(PgLog::upgrade(config(&owner)).unwrap(), Vec::<String>::new(), "once");
+    let log = open(&url);
+    assert_eq!(log.settings().schema_version, SCHEMA_VERSION);
+    let call = format!("SELECT {schema}.append_iterations('{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}', '{{}}')");
+    assert_eq!(server.sql_as(&format!("app_{schema}"), &call).unwrap(), "{}");
+    assert!(server.sql_as(&format!("other_{schema}"), &call).unwrap_err().contains("permission denied"));
+    let paths = format!(
+        "SELECT DISTINCT proconfig FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace AND proname LIKE 'append%'"
+    );
+    assert_eq!(server.sql(&paths).unwrap(), format!("{{\"search_path={schema}, pg_temp\"}}"));
+    log.append(record(id, "b", 1, "b")).unwrap();
+    assert_eq!(Carrier::problems(&log), Vec::<String>::new());
 }
 
 fn wrong_roles() {

@@ -21,6 +21,7 @@ const WRITERS: usize = 20;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         postgres_trial("grouping::creates_that_wait_together_share_a_commit", creates_share_commits),
+        postgres_trial("grouping::iterations_that_wait_together_share_a_commit", iterations_share_commits),
         postgres_trial("grouping::one_key_in_one_group_is_one_write", one_key),
         postgres_trial("grouping::a_locked_session_holds_up_its_own_writers_only", locked_session),
         postgres_trial("grouping::a_refused_batch_costs_no_other", refused_batches),
@@ -92,6 +93,35 @@ fn creates_share_commits() {
     let commits = format!("SELECT count(DISTINCT xmin::text) FROM {}.heads WHERE number > 1", schema_of(&url));
     let commits: usize = server.sql(&commits).unwrap().parse().unwrap();
     assert!(commits <= WRITERS / 2, "{commits} commits for {WRITERS} new sessions");
+    assert_eq!(Carrier::problems(&*log), Vec::<String>::new());
+}
+
+fn iterations_share_commits() {
+    let server = Postgres::shared();
+    let url = server.workspace();
+    let log = Arc::new(open(&url));
+    let ids: Vec<SessionId> =
+        (0..=WRITERS).map(|n| log.append(start("a", 0, &format!("{n}"))).unwrap().head.id).collect();
+    let schema = schema_of(&url);
+    let holder = Holder::new(server, &format!("SELECT 1 FROM {schema}.heads WHERE number = 1 FOR UPDATE"));
+    let write = |id: SessionId| {
+        let log = Arc::clone(&log);
+        std::thread::spawn(move || {
+            log.append(record(id, "b", 1, &format!("{id} b"))).unwrap();
+        })
+    };
+    let blocked = write(ids[0]);
+    let waits =
+        format!("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{schema}.%'");
+    wait_until("the first writer waits for its session", || server.sql(&waits).unwrap() != "0");
+    let others: Vec<_> = ids[1..].iter().map(|id| write(*id)).collect();
+    others.into_iter().for_each(|thread| thread.join().unwrap());
+    let commits = format!("SELECT count(DISTINCT xmin::text) FROM {schema}.heads WHERE number > 1");
+    let commits: usize = server.sql(&commits).unwrap().parse().unwrap();
+    assert!(commits <= WRITERS / 2, "{commits} commits for {WRITERS} iterations");
+    drop(holder);
+    blocked.join().unwrap();
+    assert!(ids.iter().all(|id| log.head(*id).unwrap().unwrap().last_index == Some(1)));
     assert_eq!(Carrier::problems(&*log), Vec::<String>::new());
 }
 

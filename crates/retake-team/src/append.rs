@@ -2,8 +2,11 @@
 //!
 //! A commit waits for the disk, and possibly for a standby, whether it carries one batch or thirty. So the batches of a
 //! process queue up while others are in flight, and a group of them is one transaction:
-//! - **Existing sessions.** At most [`MAX_SESSION_GROUPS`] groups are in flight, so a lone writer does not wait. A
-//!   session is in one of them at a time, and several batches for it build on each other.
+//! - **Existing sessions.** At most [`MAX_SESSION_GROUPS`] groups are in flight, so that one executes while the other is
+//!   written to disk. A lone writer leads its own group and does not wait for others. Writers that were acknowledged
+//!   together return together, so before the next group its leader waits for them for a fraction of the time that a
+//!   commit takes; otherwise the first one to return would make the others wait for a commit of its own. Several batches
+//!   for one session build on each other.
 //! - **New sessions.** The server lets one transaction at a time take numbers of a day, so those of one day are one
 //!   group.
 //!
@@ -16,6 +19,7 @@
 //! the commit that contains it.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem;
 use std::sync::mpsc::{self, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,7 +28,8 @@ use chrono::NaiveDate;
 use retake_log::model::SessionId;
 use retake_log::store::carrier::EncodedBatch;
 use retake_log::store::{Ack, Batch, Target};
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Mutex as AsyncMutex, Notify};
+use tokio::time::{sleep, timeout, timeout_at};
 
 use super::Error;
 use super::connect::{BACKOFF, Failure, Server};
@@ -38,6 +43,12 @@ use super::statements::{NextPlace, Outcome, Statements};
 const MAX_SESSION_GROUPS: usize = 2;
 /// The maximum number of batches in a group.
 const MAX_GROUP: usize = 64;
+/// The part of a commit's duration that the next group waits for writers to return.
+const GATHERING_PART: u32 = 4;
+/// The longest wait for writers to return.
+const MAX_GATHERING: Duration = Duration::from_millis(2);
+/// The number of groups that do not wait for writers after a wait in vain.
+const IMPATIENT_GROUPS: u32 = 8;
 
 impl PgLog {
     /// Appends a batch. When this returns, PostgreSQL has committed it as durably as it is configured to.
@@ -55,6 +66,10 @@ pub(crate) struct Appender {
     pub(crate) known: Known,
     pub(crate) notifier: Arc<Notifier>,
     queue: Mutex<Queue>,
+    /// Held by the leader that waits for writers and takes the next group.
+    turn: AsyncMutex<()>,
+    /// Wakes that leader once enough writers have returned.
+    gathered: Notify,
 }
 
 /// A batch whose caller is waiting.
@@ -87,70 +102,117 @@ enum Line {
 
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<Job>,
+    /// The batches that start sessions.
+    days: VecDeque<Job>,
+    /// The batches for existing sessions.
+    sessions: VecDeque<Job>,
     /// The lines that have batches in flight.
     busy: HashSet<Line>,
-    /// The number of groups of existing sessions in flight.
-    session_groups: usize,
+    /// The number of leaders, each of which sends one group of existing sessions after another.
+    leaders: usize,
+    /// The number of batches in their groups.
+    in_flight: usize,
+    /// The number of batches for existing sessions that a leader waits for.
+    gathering: Option<usize>,
+    /// The number of groups left that do not wait for writers to return.
+    impatient: u32,
 }
 
 impl Queue {
-    /// Takes the next group out of the queue; `None` if everything queued must keep waiting.
-    fn next_group(&mut self) -> Option<Vec<Job>> {
-        let is_full = self.session_groups >= MAX_SESSION_GROUPS;
-        let may_go = |busy: &HashSet<Line>, line: Line| match line {
-            Line::Day(_) => !busy.contains(&line),
-            Line::Session(_) => !is_full && !busy.contains(&line),
-        };
-        let first = self.waiting.iter().map(Job::line).find(|line| may_go(&self.busy, *line))?;
-        let mut group: Vec<Job> = Vec::new();
-        let mut rest = VecDeque::with_capacity(self.waiting.len());
-        // Two batches with one key would make the whole group fail; the later one finds the key known afterwards.
-        let mut keys: HashSet<String> = HashSet::new();
-        let mut passed: HashSet<Line> = HashSet::new();
-        for job in self.waiting.drain(..) {
-            let line = job.line();
-            let same_kind = match first {
-                Line::Day(_) => line == first,
-                Line::Session(_) => matches!(line, Line::Session(_)),
-            };
-            let fits = group.len() < MAX_GROUP && same_kind && may_go(&self.busy, line) && !passed.contains(&line);
-            if fits && keys.insert(job.batch.key.clone()) {
-                group.push(job);
-            } else {
-                // Batches of one line keep their order.
-                passed.insert(line);
-                rest.push_back(job);
-            }
-        }
-        self.waiting = rest;
-        self.busy.extend(group.iter().map(Job::line));
-        self.session_groups += usize::from(matches!(first, Line::Session(_)));
+    /// Takes the next group that starts sessions; `None` if everything queued must keep waiting.
+    fn next_day_group(&mut self) -> Option<Vec<Job>> {
+        let first = self.days.iter().map(Job::line).find(|line| !self.busy.contains(line))?;
+        let (group, rest) = take_group(mem::take(&mut self.days), MAX_GROUP, |line| line == first);
+        self.days = rest;
+        self.busy.insert(first);
         Some(group)
     }
+
+    /// Takes the next group of at most `limit` batches for existing sessions; `None` if everything queued must keep
+    /// waiting.
+    fn next_session_group(&mut self, limit: usize) -> Option<Vec<Job>> {
+        let (group, rest) = take_group(mem::take(&mut self.sessions), limit, |line| !self.busy.contains(&line));
+        self.sessions = rest;
+        self.busy.extend(group.iter().map(Job::line));
+        self.in_flight += group.len();
+        (!group.is_empty()).then_some(group)
+    }
+
+    /// Takes the first group of a new leader; `None` if there are enough, or everything must keep waiting.
+    fn first_session_group(&mut self) -> Option<Vec<Job>> {
+        let may_lead = self.leaders < MAX_SESSION_GROUPS && self.gathering.is_none();
+        let group = if may_lead { self.next_session_group(MAX_GROUP) } else { None };
+        self.leaders += usize::from(group.is_some());
+        group
+    }
+}
+
+/// Splits a queue into the next group of at most `limit` batches, whose lines pass the filter, and the rest, both in
+/// order.
+fn take_group(queue: VecDeque<Job>, limit: usize, may_go: impl Fn(Line) -> bool) -> (Vec<Job>, VecDeque<Job>) {
+    let (mut group, mut rest) = (Vec::new(), VecDeque::new());
+    // Two batches with one key would make the whole group fail; the later one finds the key known afterwards.
+    let mut keys: HashSet<String> = HashSet::new();
+    let mut passed: HashSet<Line> = HashSet::new();
+    for job in queue {
+        let line = job.line();
+        let fits = group.len() < limit && may_go(line) && !passed.contains(&line);
+        if fits && keys.insert(job.batch.key.clone()) {
+            group.push(job);
+        } else {
+            // Batches of one line keep their order.
+            passed.insert(line);
+            rest.push_back(job);
+        }
+    }
+    (group, rest)
+}
+
+/// What the next group for existing sessions waits for.
+#[derive(Clone, Copy, Default)]
+struct Gathering {
+    /// The number of batches.
+    count: usize,
+    /// The longest wait.
+    wait: Duration,
 }
 
 impl Appender {
     pub(crate) fn new(server: Arc<Server>) -> Arc<Appender> {
         Arc::new(Appender {
-            statements: Statements::new(&server.config.schema),
+            statements: Statements::new(&server.config),
             known: Known::default(),
             notifier: Notifier::new(&server.config.schema),
             queue: Mutex::default(),
+            turn: AsyncMutex::default(),
+            gathered: Notify::new(),
             server,
         })
     }
 
     fn enqueue(self: &Arc<Self>, job: Job) {
-        let first = {
+        if matches!(job.line(), Line::Day(_)) {
+            let group = {
+                let mut queue = self.queue();
+                queue.days.push_back(job);
+                queue.next_day_group()
+            };
+            if let Some(group) = group {
+                self.server.run(Arc::clone(self).run_day_group(group));
+            }
+            return;
+        }
+        let group = {
             let mut queue = self.queue();
-            queue.waiting.push_back(job);
-            queue.next_group()
+            queue.sessions.push_back(job);
+            if queue.gathering.is_some_and(|count| queue.sessions.len() >= count) {
+                queue.gathering = None;
+                self.gathered.notify_one();
+            }
+            queue.first_session_group()
         };
-        if let Some(first) = first {
-            // There may be another group for which there is room.
-            self.start_groups();
-            self.server.run(Arc::clone(self).run_group(first));
+        if let Some(group) = group {
+            self.server.run(Leader(Arc::clone(self)).lead_once(group));
         }
     }
 
@@ -158,26 +220,64 @@ impl Appender {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Starts the groups that are possible now.
     fn start_groups(self: &Arc<Self>) {
         loop {
-            let Some(group) = self.queue().next_group() else { return };
-            self.server.spawn(Arc::clone(self).run_group(group));
+            let Some(group) = self.queue().next_day_group() else { break };
+            self.server.spawn(Arc::clone(self).run_day_group(group));
+        }
+        let group = self.queue().first_session_group();
+        if let Some(group) = group {
+            self.server.spawn(Leader(Arc::clone(self)).lead(group));
         }
     }
 
-    /// Sends a group and responds to its callers.
-    async fn run_group(self: Arc<Self>, mut group: Vec<Job>) {
+    async fn run_day_group(self: Arc<Self>, group: Vec<Job>) {
+        self.run_group(group).await;
+    }
+
+    /// Waits until enough batches for existing sessions are queued, and takes them. `None` if none came.
+    async fn gather(&self, next: Gathering) -> Option<Vec<Job>> {
+        let _turn = self.turn.lock().await;
+        {
+            let mut queue = self.queue();
+            // Nothing to wait for: a lone writer leads its next group itself.
+            if next.count <= 1 || queue.impatient > 0 {
+                queue.impatient = queue.impatient.saturating_sub(1);
+                return queue.next_session_group(MAX_GROUP);
+            }
+            if queue.sessions.len() < next.count {
+                queue.gathering = Some(next.count);
+            }
+        }
+        let deadline = tokio::time::Instant::now() + next.wait;
+        while self.queue().gathering.is_some() {
+            if timeout_at(deadline, self.gathered.notified()).await.is_err() {
+                let mut queue = self.queue();
+                if queue.gathering.take().is_some() {
+                    queue.impatient = IMPATIENT_GROUPS;
+                }
+            }
+        }
+        self.queue().next_session_group(next.count)
+    }
+
+    /// Sends a group and responds to its callers. Returns what the next group waits for.
+    async fn run_group(self: &Arc<Self>, mut group: Vec<Job>) -> Gathering {
         // Sort by line, which is the order of locking.
         group.sort_by_key(Job::line);
-        let mut busy = Busy::new(&self, &group);
-        let left = self.send_guessed(group).await;
+        let mut busy = Busy::new(self, &group);
+        let started = Instant::now();
+        let (left, writers) = self.send_guessed(group).await;
+        let wait = (started.elapsed() / GATHERING_PART).min(MAX_GATHERING);
         let mut by_line: HashMap<Line, Vec<Job>> = HashMap::new();
         left.into_iter().for_each(|job| by_line.entry(job.line()).or_default().push(job));
         for (line, jobs) in by_line {
-            self.server.spawn(Arc::clone(&self).run_line(busy.split_off(line), jobs));
+            self.server.spawn(Arc::clone(self).run_line(busy.split_off(line), jobs));
         }
         drop(busy);
         self.notifier.notify_later(&self.server);
+        Gathering { count: writers.div_ceil(MAX_SESSION_GROUPS).min(MAX_GROUP), wait }
     }
 
     /// Sends the batches of one session or day with the lock taken first, and responds to their callers.
@@ -187,8 +287,9 @@ impl Appender {
         self.notifier.notify_later(&self.server);
     }
 
-    /// Sends what can be encoded against remembered heads, once. Returns the batches without a result.
-    async fn send_guessed(&self, group: Vec<Job>) -> Vec<Job> {
+    /// Sends what can be encoded against remembered heads, once. Returns the batches without a result, and the number
+    /// of writers to existing sessions, in flight and queued.
+    async fn send_guessed(&self, group: Vec<Job>) -> (Vec<Job>, usize) {
         let mut places: HashMap<Line, Option<NextPlace>> = HashMap::new();
         let (mut sent, mut encoded, mut left) = (Vec::new(), Vec::new(), Vec::new());
         for job in group {
@@ -207,9 +308,15 @@ impl Appender {
             }
         }
         if sent.is_empty() {
-            return left;
+            return (left, 0);
         }
-        match self.try_guessed(&sent, encoded).await {
+        let outcomes = self.try_guessed(&sent, encoded).await;
+        // Counted before any of them is acknowledged and returns.
+        let writers = {
+            let queue = self.queue();
+            queue.in_flight + queue.sessions.len()
+        };
+        match outcomes {
             Ok(outcomes) => {
                 for (job, outcome) in sent.into_iter().zip(outcomes) {
                     match outcome {
@@ -235,7 +342,7 @@ impl Appender {
                 left.extend(sent);
             }
         }
-        left
+        (left, writers)
     }
 
     fn remembered_place(&self, line: Line) -> Option<NextPlace> {
@@ -336,24 +443,66 @@ impl Appender {
     }
 }
 
+/// A leader of groups for existing sessions. Another one takes over on drop, including by a panic.
+struct Leader(Arc<Appender>);
+
+impl Leader {
+    /// Sends a group and those that follow it, until no more is expected.
+    async fn lead(self, group: Vec<Job>) {
+        let next = self.0.run_group(group).await;
+        self.lead_after(next).await;
+    }
+
+    /// Sends a group on the thread of its first caller, and leaves those that follow it to a task of their own.
+    async fn lead_once(self, group: Vec<Job>) {
+        let next = self.0.run_group(group).await;
+        if next.count > 1 {
+            let server = Arc::clone(&self.0.server);
+            server.spawn(self.lead_after(next));
+        }
+    }
+
+    async fn lead_after(self, mut next: Gathering) {
+        loop {
+            let Some(group) = self.0.gather(next).await else { return };
+            // What it left may need another leader.
+            self.0.start_groups();
+            next = self.0.run_group(group).await;
+        }
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        {
+            let mut queue = self.0.queue();
+            queue.leaders -= 1;
+            if queue.leaders == 0 {
+                queue.gathering = None;
+            }
+        }
+        self.0.start_groups();
+    }
+}
+
 /// The lines of a group in flight. They are released for the next group on drop, including by a panic.
 struct Busy {
     appender: Arc<Appender>,
     lines: HashSet<Line>,
-    is_session_group: bool,
+    /// The number of batches of the group that count as in flight.
+    in_flight: usize,
 }
 
 impl Busy {
     fn new(appender: &Arc<Appender>, group: &[Job]) -> Busy {
-        let lines: HashSet<Line> = group.iter().map(Job::line).collect();
-        let is_session_group = lines.iter().any(|line| matches!(line, Line::Session(_)));
-        Busy { appender: Arc::clone(appender), lines, is_session_group }
+        let in_flight = group.iter().filter(|job| matches!(job.line(), Line::Session(_))).count();
+        Busy { appender: Arc::clone(appender), lines: group.iter().map(Job::line).collect(), in_flight }
     }
 
-    /// Splits off a line whose batches continue separately and no longer count as a group.
+    /// Splits off a line whose batches continue separately.
     fn split_off(&mut self, line: Line) -> Busy {
         self.lines.remove(&line);
-        Busy { appender: Arc::clone(&self.appender), lines: HashSet::from([line]), is_session_group: false }
+        Busy { appender: Arc::clone(&self.appender), lines: HashSet::from([line]), in_flight: 0 }
     }
 }
 
@@ -364,7 +513,7 @@ impl Drop for Busy {
             self.lines.iter().for_each(|line| {
                 queue.busy.remove(line);
             });
-            queue.session_groups -= usize::from(self.is_session_group);
+            queue.in_flight -= self.in_flight;
         }
         self.appender.start_groups();
     }

@@ -25,6 +25,9 @@ use super::{Config, Error, tls};
 
 /// How long a call is retried before a warning states the reason.
 const NOTICE_AFTER: Duration = Duration::from_secs(2);
+/// The longest wait for a lock, except after [`begin_patiently`]. What another process has locked must not delay
+/// statements that also concern something else.
+const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
 /// The shortest and the longest pause between two attempts.
 pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
@@ -252,14 +255,22 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Returns the session settings: every wait on the server is bounded, and a vanished client releases its locks.
+/// Returns the session settings: every wait on the server is bounded, and a vanished client releases its locks. Plans are
+/// kept, since every statement has one good plan whatever its parameters, and planning a page takes longer than reading
+/// it.
 pub(crate) fn session_settings(attempt_timeout: Duration) -> String {
-    let millis = attempt_timeout.as_millis();
+    let (millis, lock_millis) = (attempt_timeout.as_millis(), attempt_timeout.min(LOCK_TIMEOUT).as_millis());
     format!(
-        "SET statement_timeout = {millis}; SET lock_timeout = {millis}; \
+        "SET statement_timeout = {millis}; SET lock_timeout = {lock_millis}; \
          SET idle_in_transaction_session_timeout = {millis}; SET client_connection_check_interval = 1000; \
-         SET default_transaction_isolation = 'read committed'; SET jit = off"
+         SET default_transaction_isolation = 'read committed'; SET jit = off; \
+         SET plan_cache_mode = force_generic_plan"
     )
+}
+
+/// Returns what begins a transaction that waits for locks as long as an attempt may take.
+pub(crate) fn begin_patiently(attempt_timeout: Duration) -> String {
+    format!("BEGIN; SET LOCAL lock_timeout = {}", attempt_timeout.as_millis())
 }
 
 fn classify(error: tokio_postgres::Error) -> Failure {

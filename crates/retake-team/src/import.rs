@@ -3,11 +3,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use futures_util::future::join3;
 use retake_log::model::{Event, EventBody, Hash, Head, SessionId};
 use retake_log::store::carrier::decode_exact;
 use retake_log::store::texts_of;
+use tokio_postgres::types::ToSql;
 
 use super::Error;
+use super::connect::begin_patiently;
 use super::log::PgLog;
 use super::rows::{RecordArrays, numbers};
 
@@ -104,33 +107,37 @@ impl PgLog {
         let next_seq = i32::try_from(next_seq).unwrap_or(i32::MAX);
         let parameters = (1..=14).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         let sql = format!("SELECT {}.import_records({parameters})", self.schema());
-        let shared = Arc::new((sql, arrays));
+        let shared = Arc::new((sql, arrays, begin_patiently(self.server.config.attempt_timeout)));
         let stored = self.server.call(move |client| {
             let shared = Arc::clone(&shared);
             Box::pin(async move {
-                let (sql, a) = &*shared;
+                let (sql, a, begin) = &*shared;
                 let statement = client.prepare_cached(sql).await?;
-                let row = client
-                    .query_one(
-                        &statement,
-                        &[
-                            &day,
-                            &number,
-                            &next_seq,
-                            &a.records,
-                            &a.index,
-                            &a.time,
-                            &a.title,
-                            &a.project,
-                            &a.keys,
-                            &a.key_seq,
-                            &a.key_index,
-                            &a.links,
-                            &a.text_hashes,
-                            &a.texts,
-                        ],
-                    )
-                    .await?;
+                let parameters: [&(dyn ToSql + Sync); 14] = [
+                    &day,
+                    &number,
+                    &next_seq,
+                    &a.records,
+                    &a.index,
+                    &a.time,
+                    &a.title,
+                    &a.project,
+                    &a.keys,
+                    &a.key_seq,
+                    &a.key_index,
+                    &a.links,
+                    &a.text_hashes,
+                    &a.texts,
+                ];
+                let (begun, row, committed) = join3(
+                    client.batch_execute(begin),
+                    client.query_one(&statement, &parameters),
+                    client.batch_execute("COMMIT"),
+                )
+                .await;
+                begun?;
+                let row = row?;
+                committed?;
                 Ok(row.get::<_, &str>(0) == "imported")
             })
         })?;

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 use super::Error;
 use super::connect::Failure;
 use super::log::PgLog;
-use super::rows::{day_number, head, head_columns, numbers, session};
+use super::rows::{SUMMARY_COLUMNS, day_number, head, head_columns, numbers, session, summary};
 
 /// The maximum number of rows of one page.
 const MAX_PAGE: usize = 100_000;
@@ -115,11 +115,11 @@ impl PgLog {
         };
         let limit = limit.min(MAX_PAGE);
         values.push(Box::new(i64::try_from(limit).unwrap_or(0)));
-        let columns = head_columns("");
+        let columns = SUMMARY_COLUMNS;
         let (schema, last) = (self.schema(), values.len());
         let sorted = format!("ORDER BY modified {direction}, day {direction}, number {direction}");
-        // A limit that is a parameter makes the server plan the query again for every page, since it cannot tell how
-        // few rows are wanted. A constant beside it, of which there are few, lets it keep the plan.
+        // The plan that the server keeps for a limit that is a parameter is one for many rows, since it cannot tell how few
+        // are wanted. It can by a constant beside it, of which there are few.
         let enough = if limit <= 200 { limit.next_multiple_of(20) } else { limit.next_power_of_two() };
         let part = |archived: bool| {
             format!(
@@ -134,7 +134,7 @@ impl PgLog {
             Status::All => format!("{} UNION ALL {}", part(false), part(true)),
         };
         let sql = format!("SELECT {columns} FROM ({parts}) AS p {sorted} LIMIT ${last}");
-        let rows = self.query(sql, values, |row| Ok(head(row, 0)?.summary().map(Arc::new)))?;
+        let rows = self.query(sql, values, |row| Ok(summary(row)?.map(Arc::new)))?;
         Ok(rows.into_iter().flatten().collect())
     }
 

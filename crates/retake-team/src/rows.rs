@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use chrono::{Datelike, NaiveDate};
 use retake_log::model::session::SessionSpan;
-use retake_log::model::{Event, EventBody, Hash, Head, SessionId, Timestamp};
+use retake_log::model::{Event, EventBody, Hash, Head, SessionId, Summary, Timestamp};
 use retake_log::store::carrier::{idempotency_digest, parent_link};
 use tokio_postgres::Row;
 
@@ -13,6 +13,9 @@ use super::Error;
 /// The columns of a head, in the order that [`head`] reads them.
 pub(crate) const HEAD_COLUMNS: [&str; 10] =
     ["day", "number", "next_seq", "tip", "title", "project", "archived", "created", "modified", "iteration_count"];
+
+/// The columns of the listing, in the order that [`summary`] reads them.
+pub(crate) const SUMMARY_COLUMNS: &str = "day, number, title, project, archived, created, modified, iteration_count";
 
 /// Returns the columns of a head as a select list, each with this prefix.
 pub(crate) fn head_columns(prefix: &str) -> String {
@@ -40,29 +43,49 @@ pub(crate) fn session(day: i32, number: i32) -> Result<SessionId, Error> {
 
 /// Reads a head from a row whose columns from `first` on are [`HEAD_COLUMNS`].
 pub(crate) fn head(row: &Row, first: usize) -> Result<Head, Error> {
-    let wrong = |what: &str| Error::Server(format!("a session's {what} is invalid"));
-    // An empty name was removed: the column keeps the last value from an event.
-    let text = |bytes: Option<Vec<u8>>| {
-        bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    };
-    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
     let get = |at: usize| first + at;
-    let span = match (time(row.get(get(7))), time(row.get(get(8)))) {
-        (Some(created_at), Some(last_modified_at)) => Some(SessionSpan { created_at, last_modified_at }),
-        _ => None,
-    };
     let tip: Vec<u8> = row.get(get(3));
-    let count: i32 = row.get(get(9));
     Ok(Head {
         id: session(row.get(get(0)), row.get(get(1)))?,
-        next_seq: u32::try_from(row.get::<_, i32>(get(2))).map_err(|_| wrong("next place"))?,
-        tip: Hash(tip.try_into().map_err(|_| wrong("tip"))?),
+        next_seq: u32::try_from(row.get::<_, i32>(get(2))).map_err(|_| invalid("next place"))?,
+        tip: Hash(tip.try_into().map_err(|_| invalid("tip"))?),
         title: text(row.get(get(4))),
         project: text(row.get(get(5))),
         archived: row.get(get(6)),
-        span,
-        last_index: u32::try_from(count).map_err(|_| wrong("count"))?.checked_sub(1),
+        span: span(row.get(get(7)), row.get(get(8))),
+        last_index: last_index(row.get(get(9)))?,
     })
+}
+
+/// Reads a row of the listing, whose columns are [`SUMMARY_COLUMNS`]; `None` if the session has no iterations.
+pub(crate) fn summary(row: &Row) -> Result<Option<Summary>, Error> {
+    let head = Head {
+        title: text(row.get(2)),
+        project: text(row.get(3)),
+        archived: row.get(4),
+        span: span(row.get(5), row.get(6)),
+        last_index: last_index(row.get(7))?,
+        ..Head::new(session(row.get(0), row.get(1))?)
+    };
+    Ok(head.into_summary())
+}
+
+fn invalid(what: &str) -> Error {
+    Error::Server(format!("a session's {what} is invalid"))
+}
+
+/// Returns a title or project. An empty one was removed: the column keeps the last value from an event.
+fn text(bytes: Option<&[u8]>) -> Option<String> {
+    bytes.filter(|bytes| !bytes.is_empty()).map(|bytes| String::from_utf8_lossy(bytes).into_owned())
+}
+
+fn span(created: Option<i64>, modified: Option<i64>) -> Option<SessionSpan> {
+    let time = |millis: Option<i64>| millis.and_then(Timestamp::from_millis);
+    Some(SessionSpan { created_at: time(created)?, last_modified_at: time(modified)? })
+}
+
+fn last_index(count: i32) -> Result<Option<u32>, Error> {
+    Ok(u32::try_from(count).map_err(|_| invalid("count"))?.checked_sub(1))
 }
 
 /// The arrays in which records are sent to the server, with one element per record.

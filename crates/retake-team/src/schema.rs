@@ -4,18 +4,31 @@ use std::sync::Arc;
 
 use tokio_postgres::error::SqlState;
 
-use super::connect::{Failure, Lease, Server};
+use super::connect::{Failure, Lease, Server, begin_patiently};
 use super::{Config, Error};
 
 /// The schema version that this program reads and writes.
-pub const SCHEMA_VERSION: i32 = 1;
+pub const SCHEMA_VERSION: i32 = 2;
 
+/// The first version of the schema.
 const SCHEMA: &str = include_str!("sql/schema.sql");
+
+/// The later versions of the schema, each with what it adds to the one before and a line for the user.
+const STEPS: [(i32, &str, &str); 1] =
+    [(2, include_str!("sql/version_2.sql"), "added a function that appends several iterations at once")];
 
 /// The functions that are called from outside and refer to tables. Their search path is fixed: most run with the
 /// privileges of the schema's owner, and objects in a caller's own schema must not replace our tables.
-const ENTRY_POINTS: [&str; 7] =
-    ["append", "append_iteration", "import_records", "put_text", "lock_session", "lock_day", "note_restore"];
+const ENTRY_POINTS: [&str; 8] = [
+    "append",
+    "append_iteration",
+    "append_iterations",
+    "import_records",
+    "put_text",
+    "lock_session",
+    "lock_day",
+    "note_restore",
+];
 
 /// The settings of a workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,11 +57,8 @@ pub(crate) fn init(server: &Arc<Server>, workspace: &str, images: &str, role: Op
             let mut script =
                 format!("BEGIN; CREATE SCHEMA IF NOT EXISTS {schema}; SET LOCAL search_path = {schema};\n");
             script.push_str(SCHEMA);
-            for function in ENTRY_POINTS {
-                script.push_str(&format!("ALTER FUNCTION {function} SET search_path = {schema}, pg_temp;\n"));
-            }
-            script.push_str("REVOKE ALL ON ALL FUNCTIONS IN SCHEMA ");
-            script.push_str(&format!("{schema} FROM PUBLIC;\n"));
+            STEPS.iter().for_each(|(_, step, _)| script.push_str(step));
+            script.push_str(&secure_functions(&schema));
             if let Some(role) = &role {
                 script.push_str(&grants(&schema, role));
             }
@@ -73,8 +83,13 @@ pub(crate) fn upgrade(server: &Arc<Server>) -> Result<Vec<String>, Error> {
             if found.schema_version > SCHEMA_VERSION {
                 return Err(version_error(found.schema_version).into());
             }
-            // Steps from older versions go here, one transaction each.
             let mut done = Vec::new();
+            let roles =
+                if found.schema_version < SCHEMA_VERSION { roles(client, &config.schema).await? } else { vec![] };
+            for (version, step, line) in STEPS.iter().filter(|(version, _, _)| *version > found.schema_version) {
+                client.batch_execute(&upgrade_script(&config, *version, step, &roles)).await?;
+                done.push((*line).to_owned());
+            }
             if is_restored(client, &config.schema).await? {
                 client.query_one(&format!("SELECT {}.note_restore()", config.schema), &[]).await?;
                 done.push("made the restored workspace ready for new records".to_owned());
@@ -82,6 +97,27 @@ pub(crate) fn upgrade(server: &Arc<Server>) -> Result<Vec<String>, Error> {
             Ok(done)
         })
     })
+}
+
+/// Returns one step of an upgrade, which is one transaction.
+fn upgrade_script(config: &Config, version: i32, step: &str, roles: &[String]) -> String {
+    let (schema, begin) = (&config.schema, begin_patiently(config.attempt_timeout));
+    let grants: String = roles.iter().map(|role| grants(schema, role)).collect();
+    let secure = secure_functions(schema);
+    format!(
+        "{begin}; SET LOCAL search_path = {schema};\n{step}\n{secure}{grants}\
+         UPDATE settings SET schema_version = {version}; COMMIT"
+    )
+}
+
+/// Returns the roles that may append, which are granted what a new version adds.
+async fn roles(client: &Lease, schema: &str) -> Result<Vec<String>, Failure> {
+    let query = format!(
+        "SELECT DISTINCT r.rolname::text FROM pg_proc AS p, aclexplode(p.proacl) AS a, pg_roles AS r \
+         WHERE p.oid = '{schema}.append'::regproc AND a.privilege_type = 'EXECUTE' AND r.oid = a.grantee \
+         AND r.oid <> p.proowner"
+    );
+    Ok(client.query(&query, &[]).await?.iter().map(|row| row.get(0)).collect())
 }
 
 /// Reads the settings and checks that this program can use the workspace.
@@ -135,12 +171,20 @@ async fn is_restored(client: &Lease, schema: &str) -> Result<bool, Failure> {
     Ok(client.query_one(&query, &[]).await?.get(0))
 }
 
+/// Returns what fixes the search path of functions and keeps them from everyone who was not granted them.
+fn secure_functions(schema: &str) -> String {
+    let fix = |function| format!("ALTER FUNCTION {function} SET search_path = {schema}, pg_temp;\n");
+    let fixed: String = ENTRY_POINTS.into_iter().map(fix).collect();
+    format!("{fixed}REVOKE ALL ON ALL FUNCTIONS IN SCHEMA {schema} FROM PUBLIC;\n")
+}
+
 /// Returns the grants of the application role: it can read, and write only through the functions.
 fn grants(schema: &str, role: &str) -> String {
     let role = quoted(role);
     let callable = [
         "append",
         "append_iteration",
+        "append_iterations",
         "import_records",
         "put_text",
         "lock_session",

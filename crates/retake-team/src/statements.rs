@@ -13,14 +13,10 @@ use retake_log::store::{Ack, Batch, Target};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::Error;
-use super::connect::{Failure, KEY_KNOWN, Lease};
+use super::connect::{Failure, KEY_KNOWN, Lease, begin_patiently};
 use super::notifier::Notifier;
 use super::rows::{RecordArrays, day_number, head, head_columns, numbers, session};
-
-/// Starts a transaction of several sessions. A session locked by another process must not delay the others for long:
-/// the group then fails, and each is sent by itself.
-const BEGIN_GROUP: &str = "BEGIN; SET LOCAL lock_timeout = '200ms'";
+use super::{Config, Error};
 
 /// The server's response to an append.
 pub(crate) enum Outcome {
@@ -33,40 +29,55 @@ pub(crate) enum Outcome {
 pub(crate) struct Statements {
     append: String,
     append_iteration: String,
+    append_iterations: String,
     lock_session: String,
     lock_day: String,
     keys: String,
+    begin_patiently: String,
 }
 
 impl Statements {
-    pub(crate) fn new(schema: &str) -> Statements {
+    pub(crate) fn new(config: &Config) -> Statements {
+        let schema = &config.schema;
         let columns = head_columns("(r.head).");
         let parameters = (1..=15).map(|n| format!("${n}")).collect::<Vec<_>>().join(", ");
         Statements {
             append: format!("SELECT r.outcome, r.hit_index, {columns} FROM {schema}.append({parameters}) AS r"),
             append_iteration: format!("SELECT {schema}.append_iteration($1, $2, $3, $4, $5, $6, $7)"),
+            append_iterations: format!("SELECT {schema}.append_iterations($1, $2, $3, $4, $5, $6, $7)"),
             lock_session: format!("SELECT {} FROM {schema}.lock_session($1, $2)", head_columns("")),
             lock_day: format!("SELECT {schema}.lock_day($1)"),
             keys: format!("SELECT key FROM {schema}.keys WHERE key = ANY($1)"),
+            begin_patiently: begin_patiently(config.attempt_timeout),
         }
     }
 
     /// Appends batches encoded against heads that may be stale, all in one transaction and one round trip. The results
-    /// are in the order of `group`, which lists sessions in the order of their ids, so that two groups cannot deadlock.
+    /// are in the order of `group`, which lists sessions in the order of their ids, so that two groups cannot deadlock. If
+    /// one of them stays locked by another process, all fail.
     pub(crate) async fn append_guessed(
         &self,
         client: &Lease,
         group: &[(&Batch, EncodedBatch)],
         notifier: &Notifier,
     ) -> Result<Vec<Result<Outcome, Error>>, Failure> {
-        let general = client.prepare_cached(&self.append).await?;
-        let of_iteration = client.prepare_cached(&self.append_iteration).await?;
         let arguments: Vec<Arguments> =
             group.iter().map(|(batch, encoded)| Arguments::new(batch, Some(encoded))).collect();
+        let iterations: Vec<Option<IterationArguments>> = arguments.iter().map(Arguments::of_iteration).collect();
+        if group.len() > 1
+            && let Some(iterations) = iterations.iter().map(Option::as_ref).collect::<Option<Vec<_>>>()
+        {
+            let stored = self.append_iterations(client, &iterations, notifier).await?;
+            let outcomes = stored.into_iter().zip(group).map(|(stored, (_, encoded))| Ok(iteration(stored, encoded)));
+            return Ok(outcomes.collect());
+        }
+        let general = client.prepare_cached(&self.append).await?;
+        let of_iteration = client.prepare_cached(&self.append_iteration).await?;
         let calls: Vec<_> = arguments
             .iter()
-            .map(|arguments| match arguments.of_iteration() {
-                Some(parameters) => (&of_iteration, parameters),
+            .zip(&iterations)
+            .map(|(arguments, iteration)| match iteration {
+                Some(iteration) => (&of_iteration, iteration.parameters().to_vec()),
                 None => (&general, arguments.parameters().to_vec()),
             })
             .collect();
@@ -84,13 +95,9 @@ impl Statements {
             }
         } else {
             let appends = calls.iter().map(|(statement, parameters)| client.query_one(*statement, parameters));
-            let (begun, rows, committed, _) = join4(
-                client.batch_execute(BEGIN_GROUP),
-                join_in_order(appends),
-                client.batch_execute("COMMIT"),
-                notified,
-            )
-            .await;
+            let (begun, rows, committed, _) =
+                join4(client.batch_execute("BEGIN"), join_in_order(appends), client.batch_execute("COMMIT"), notified)
+                    .await;
             begun?;
             // After a failed transaction, COMMIT reports success: the results of the appends decide.
             let rows = rows.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -98,6 +105,28 @@ impl Statements {
             rows
         };
         Ok(rows.iter().zip(group).map(|(row, (batch, encoded))| outcome(row, batch, encoded)).collect())
+    }
+
+    /// Appends iterations of existing sessions with one statement, and returns which were stored.
+    async fn append_iterations(
+        &self,
+        client: &Lease,
+        rows: &[&IterationArguments<'_>],
+        notifier: &Notifier,
+    ) -> Result<Vec<bool>, Failure> {
+        let statement = client.prepare_cached(&self.append_iterations).await?;
+        let days: Vec<i32> = rows.iter().map(|row| row.day).collect();
+        let numbers: Vec<i32> = rows.iter().map(|row| row.number).collect();
+        let expected: Vec<Option<i32>> = rows.iter().map(|row| row.expected).collect();
+        let records: Vec<&[u8]> = rows.iter().map(|row| row.record).collect();
+        let indexes: Vec<i32> = rows.iter().map(|row| row.index).collect();
+        let times: Vec<i64> = rows.iter().map(|row| row.time).collect();
+        let keys: Vec<&[u8]> = rows.iter().map(|row| row.key).collect();
+        let parameters: [&(dyn ToSql + Sync); 7] = [&days, &numbers, &expected, &records, &indexes, &times, &keys];
+        let notified = OptionFuture::from(notifier.is_due().then(|| notifier.notify(client)));
+        let (row, _) = join(client.query_one(&statement, &parameters), notified).await;
+        let orders: Vec<Option<i64>> = row?.get(0);
+        Ok(orders.iter().map(Option::is_some).collect())
     }
 
     /// Takes the lock of a session or day, encodes batches against the current state, appends them and commits, in two
@@ -123,8 +152,12 @@ impl Statements {
         which.extend(number.as_ref().map(|number| number as &(dyn ToSql + Sync)));
         let keys: [&(dyn ToSql + Sync); 1] = [&digests];
         // Sent together and executed in this order: the keys are looked up under the lock.
-        let (begun, locked, hits) =
-            join3(client.batch_execute("BEGIN"), client.query_opt(&lock, &which), client.query(&known, &keys)).await;
+        let (begun, locked, hits) = join3(
+            client.batch_execute(&self.begin_patiently),
+            client.query_opt(&lock, &which),
+            client.query(&known, &keys),
+        )
+        .await;
         begun?;
         let (locked, hits) = (locked?, hits?);
         let hits: Vec<&[u8]> = hits.iter().map(|row| row.get(0)).collect();
@@ -298,7 +331,7 @@ impl Arguments {
 
     /// Returns the arguments of `append_iteration`, if this is one iteration of an existing session without long texts
     /// and links.
-    fn of_iteration(&self) -> Option<Vec<&(dyn ToSql + Sync)>> {
+    fn of_iteration(&self) -> Option<IterationArguments<'_>> {
         let arrays = &self.arrays;
         let ([record], [Some(index)], [Some(time)]) =
             (arrays.records.as_slice(), arrays.index.as_slice(), arrays.time.as_slice())
@@ -306,8 +339,14 @@ impl Arguments {
             return None;
         };
         let is_plain = !self.new && arrays.links.is_none() && arrays.texts.is_none() && self.key_index.is_some();
-        is_plain.then(|| -> Vec<&(dyn ToSql + Sync)> {
-            vec![&self.day, &self.number, &self.expected, record, index, time, &self.key]
+        is_plain.then_some(IterationArguments {
+            day: self.day,
+            number: self.number,
+            expected: self.expected,
+            record,
+            index: *index,
+            time: *time,
+            key: &self.key,
         })
     }
 
@@ -333,20 +372,45 @@ impl Arguments {
     }
 }
 
+/// The arguments of `append_iteration`, in order, or an element of each argument of `append_iterations`.
+struct IterationArguments<'a> {
+    day: i32,
+    number: i32,
+    expected: Option<i32>,
+    record: &'a [u8],
+    index: i32,
+    time: i64,
+    key: &'a [u8],
+}
+
+impl IterationArguments<'_> {
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 7] {
+        [&self.day, &self.number, &self.expected, &self.record, &self.index, &self.time, &self.key]
+    }
+}
+
 /// Returns whether an append failed because its key is known.
 fn is_key_known(error: &tokio_postgres::Error) -> bool {
     let of_keys = |error: &tokio_postgres::error::DbError| error.constraint() == Some("keys_pkey");
     error.code().is_some_and(|code| code.code() == KEY_KNOWN) || error.as_db_error().is_some_and(of_keys)
 }
 
+fn appended(encoded: &EncodedBatch) -> Outcome {
+    Outcome::Done(Ack { head: encoded.head.clone(), index: encoded.index, repeated: false })
+}
+
+/// Returns the outcome of an iteration. If it was not stored, the locked path finds out why.
+fn iteration(stored: bool, encoded: &EncodedBatch) -> Outcome {
+    if stored { appended(encoded) } else { Outcome::Stale }
+}
+
 fn outcome(row: &Row, batch: &Batch, encoded: &EncodedBatch) -> Result<Outcome, Error> {
-    let appended = || Outcome::Done(Ack { head: encoded.head.clone(), index: encoded.index, repeated: false });
     // An iteration has a single column: whether it was stored.
     if let Ok(stored) = row.try_get::<_, bool>(0) {
-        return Ok(if stored { appended() } else { Outcome::Stale });
+        return Ok(iteration(stored, encoded));
     }
     match row.get::<_, &str>(0) {
-        "appended" => Ok(appended()),
+        "appended" => Ok(appended(encoded)),
         "repeated" => repeated(row).map(Outcome::Done),
         "stale" => Ok(Outcome::Stale),
         "missing" => Err(Refusal::NoSession(encoded.head.id).into()),

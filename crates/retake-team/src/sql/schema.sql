@@ -1,5 +1,6 @@
--- The schema of a team workspace, version 1. Runs inside one transaction with `search_path` set to the workspace's own
--- schema, so that names need no prefix and one database can hold several workspaces.
+-- The schema of a team workspace, version 1; the other files contain what later versions add. Runs inside one transaction
+-- with `search_path` set to the workspace's own schema, so that names need no prefix and one database can hold several
+-- workspaces.
 --
 -- Only `append`, `append_iteration`, `import_records` and `note_restore` write. They run with the rights of the schema's owner; the
 -- application role may call them and read.
