@@ -5,8 +5,8 @@ use std::fs::{self, File};
 use retake::internals::model::{Cost, OutcomeStatus, Status};
 use retake::internals::search::Sort;
 use retake::internals::wire::{
-    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ExcerptField, OpenedImage, RecordRequest, SearchRequest,
-    SearchView,
+    AnnotateRequest, ArchiveRequest, AuditRequest, ErrorKind, ExcerptField, ImageInput, OpenedImage, RecordRequest,
+    SearchRequest, SearchView,
 };
 
 use crate::support::TestWorkspace;
@@ -295,6 +295,24 @@ fn a_search_without_results_names_the_word_that_excludes_everything() {
     ] {
         assert_eq!(ask(&workspace, query).hint.as_deref(), hint, "{query}");
     }
+}
+
+#[test]
+fn an_image_that_nothing_resembles_is_reported_as_such() {
+    let workspace = TestWorkspace::new();
+    let image = workspace.file("alone.png", &retake_testutils::made::png(1, &[]));
+    let request = RecordRequest {
+        prompt: "a lighthouse".to_owned(),
+        images: vec![ImageInput::Path(image)],
+        ..RecordRequest::default()
+    };
+    workspace.api().record(&request).unwrap();
+    let similar = SearchRequest { similar_to: Some(ONE.to_owned()), ..SearchRequest::default() };
+    let found = workspace.api().search(&similar).unwrap();
+    assert_eq!((found.total_matches, found.hint.as_deref()), (0, Some("no other recorded image looks like it")));
+    // With further conditions, one of them may be the reason.
+    let found = workspace.api().search(&SearchRequest { query: Some("harbour".to_owned()), ..similar }).unwrap();
+    assert_eq!(found.hint.as_deref(), Some("nothing recorded contains \"harbour\": check the spelling"));
 }
 
 #[test]

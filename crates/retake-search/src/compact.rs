@@ -24,7 +24,7 @@ impl Index {
         let (chosen, number) = {
             let mut state = self.lock(None);
             let Some(loaded) = state.as_mut() else { return false };
-            let chosen: Vec<SegmentView> = loaded.merge_candidates();
+            let chosen: Vec<SegmentView> = loaded.merge_candidates(self.sizes.max_merged);
             if chosen.is_empty() {
                 return false;
             }
@@ -62,16 +62,25 @@ impl Index {
 }
 
 impl Loaded {
-    /// Returns the segments to merge: several of similar size, or one that is mostly dead.
-    fn merge_candidates(&self) -> Vec<SegmentView> {
+    /// Returns the segments to merge: several of similar size, with at most `max_merged` documents together, or one
+    /// that is mostly dead.
+    fn merge_candidates(&self, max_merged: u32) -> Vec<SegmentView> {
         let size = |part: &IndexPart| part.live.segment.docs().max(part.live.segment.sessions());
         let tier = |part: &IndexPart| (size(part) / 512).max(1).ilog2() / 2;
         let stored: Vec<&IndexPart> = self.parts.iter().filter(|part| part.number.is_some()).collect();
+        // Larger ones have reached their final size.
+        let mut growing: Vec<&&IndexPart> = stored.iter().filter(|part| size(part) <= max_merged / 2).collect();
+        growing.sort_by_key(|part| size(part));
         for wanted in 0..16 {
-            let of_tier: Vec<&&IndexPart> = stored.iter().filter(|part| tier(part) == wanted).collect();
-            if of_tier.len() >= MERGE_FACTOR {
+            if growing.iter().filter(|part| tier(part) == wanted).count() >= MERGE_FACTOR {
                 // Smaller ones are included: they are cheap to merge, and each one slows down every search a little.
-                return stored.iter().filter(|part| tier(part) <= wanted).map(|part| part.live.clone()).collect();
+                let mut left = max_merged;
+                let fits = |part: &&&&IndexPart| {
+                    let room = left.checked_sub(size(part));
+                    left = room.unwrap_or(0);
+                    tier(part) <= wanted && room.is_some()
+                };
+                return growing.iter().take_while(fits).map(|part| part.live.clone()).collect();
             }
         }
         let wasted = |part: &&&IndexPart| {

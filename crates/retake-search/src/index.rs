@@ -47,13 +47,15 @@ pub struct Sizes {
     pub left: usize,
     /// The number of documents per segment when the index is built from the log.
     pub made_at_once: usize,
+    /// The maximum number of documents in a merged segment. A merge holds all columns of its segments in memory.
+    pub max_merged: u32,
     /// The number of documents from which on a phrase is searched by several threads.
     pub worth_threads: u64,
 }
 
 impl Default for Sizes {
     fn default() -> Sizes {
-        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024, worth_threads: 100_000 }
+        Sizes { full: 2048, left: 256, made_at_once: 32 * 1024, max_merged: 256 * 1024, worth_threads: 100_000 }
     }
 }
 

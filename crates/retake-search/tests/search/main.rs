@@ -187,7 +187,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 /// Thresholds so low that segments, merges and catching up happen often.
-const SIZES: Sizes = Sizes { full: 8, left: 3, made_at_once: 16, worth_threads: 20 };
+const SIZES: Sizes = Sizes { full: 8, left: 3, made_at_once: 16, max_merged: 200, worth_threads: 20 };
 
 struct Subject {
     store: Option<Store>,
