@@ -32,6 +32,7 @@ mod openapi;
 mod pages;
 mod pictures;
 mod ranges;
+mod readers;
 mod reply;
 mod server;
 mod state;

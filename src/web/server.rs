@@ -123,7 +123,8 @@ impl Bound {
             let (end, ending) = watch::channel(false);
             let news = workspace.follow();
             let agents = mcp::http(Arc::clone(&workspace), serving.user.as_str(), ending.clone());
-            let gallery = Gallery::new(workspace, serving.user, serving.token, ending);
+            let gallery = Gallery::new(workspace, serving.user, serving.token, ending)
+                .map_err(|error| failed("cannot start the threads of the server", &error))?;
             events::relay(news, &gallery);
             tokio::spawn(pages::warm_up(gallery.clone()));
             accept(listener, router(gallery, agents), WRITE_TIMEOUT, end, ended).await;

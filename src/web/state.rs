@@ -1,5 +1,6 @@
 //! The state shared by requests: the workspace, the actor, and concurrency limits.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, watch};
 use tokio::time::timeout;
 
 use super::checking::Checking;
+use super::readers::Readers;
 use super::wrong_tokens::WrongTokens;
 use crate::model::Actor;
 use crate::wire::{Error, ErrorKind};
@@ -34,6 +36,7 @@ struct Inner {
     token: Option<String>,
     calls: Arc<Semaphore>,
     reads: Semaphore,
+    readers: Readers,
     listeners: Arc<Semaphore>,
     request_memory: Arc<Semaphore>,
     wrong_tokens: WrongTokens,
@@ -50,6 +53,12 @@ fn max_reads() -> usize {
     (2 * cores).clamp(4, 12)
 }
 
+/// Returns the error for a job that panicked.
+fn panicked() -> Error {
+    let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
+    Error::new(ErrorKind::Internal, "internal error: the request panicked", hint)
+}
+
 impl Gallery {
     /// Creates the state for a workspace on behalf of `user`. If there is a token, requests must carry it.
     pub(super) fn new(
@@ -57,7 +66,7 @@ impl Gallery {
         user: String,
         token: Option<String>,
         ending: watch::Receiver<bool>,
-    ) -> Gallery {
+    ) -> io::Result<Gallery> {
         let (news, _) = broadcast::channel(1024);
         let actor = Actor { client: CLIENT.to_owned(), user };
         let calls = Arc::new(Semaphore::new(MAX_CALLS));
@@ -65,12 +74,13 @@ impl Gallery {
         let request_memory = Arc::new(Semaphore::new(MAX_REQUEST_MEMORY));
         let wrong_tokens = WrongTokens::default();
         let (overview, checking) = (Arc::default(), Arc::default());
-        Gallery(Arc::new(Inner {
+        Ok(Gallery(Arc::new(Inner {
             workspace,
             actor,
             token,
             calls,
             reads: Semaphore::new(max_reads()),
+            readers: Readers::start(max_reads())?,
             listeners,
             request_memory,
             wrong_tokens,
@@ -78,7 +88,7 @@ impl Gallery {
             checking,
             news,
             ending,
-        }))
+        })))
     }
 
     /// Calls the workspace on a blocking thread, once a permit is available.
@@ -99,13 +109,10 @@ impl Gallery {
             let _turn = turn;
             job(&inner.workspace, &inner.actor)
         });
-        done.await.unwrap_or_else(|panic| {
-            let hint = "try once more; if it happens again, run `retake verify` and report it with the request";
-            Err(Error::new(ErrorKind::Internal, "internal error: the request panicked", hint).caused_by(panic))
-        })
+        done.await.unwrap_or_else(|panic| Err(panicked().caused_by(panic)))
     }
 
-    /// Runs an expensive read, once a permit for such reads is available.
+    /// Runs an expensive read on a thread for such reads, once one is available.
     pub(super) async fn read<T: Send + 'static>(
         &self,
         job: impl FnOnce(&Workspace, &Actor) -> Result<T, Error> + Send + 'static,
@@ -114,7 +121,9 @@ impl Gallery {
             let hint = "try again in a moment, with fewer at once";
             return Err(Error::new(ErrorKind::Busy, "too many requests are waiting", hint));
         };
-        self.ask(job).await
+        let inner = Arc::clone(&self.0);
+        let done = self.0.readers.run(move || job(&inner.workspace, &inner.actor)).await;
+        done.unwrap_or_else(|| Err(panicked()))
     }
 
     /// Reserves memory for a request body; `None` if none becomes available in time.

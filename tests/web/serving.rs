@@ -1,8 +1,8 @@
 //! Starting, finding, sharing and stopping a gallery.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::TcpListener;
-use std::process::Command;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
@@ -73,6 +73,30 @@ fn other_machines_need_a_token() {
         gallery.request("POST", "/api/record-iteration", &[json, foreign, ("Cookie", cookie)], body).status,
         403
     );
+}
+
+#[cfg(unix)]
+#[test]
+fn serving_other_machines_warns_that_nothing_is_encrypted() {
+    for (address, warns) in [("0.0.0.0:0", true), ("127.0.0.1:0", false)] {
+        let dir = tempfile::tempdir().unwrap();
+        let args = ["serve", "--addr", address, "--token", "open sesame+ forty"];
+        let mut child = retake(dir.path(), &args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        // The gallery is announced before the warning, and answers after it.
+        let mut line = String::new();
+        stdout.read_line(&mut line).unwrap();
+        let port = line.split(':').next_back().unwrap().split('/').next().unwrap();
+        let mut stream = TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
+        write!(stream, "GET / HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n").unwrap();
+        stream.read_to_end(&mut Vec::new()).unwrap();
+
+        assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+        let mut printed = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut printed).unwrap();
+        child.wait().unwrap();
+        assert_eq!(printed.contains("hint: this is HTTP without encryption"), warns, "{address}: {printed}");
+    }
 }
 
 #[cfg(unix)]
