@@ -131,6 +131,15 @@ impl Api<'_> {
     /// Reads the metadata of an iteration's image: the one named, or the first.
     pub fn raw(&self, reference: &str) -> Result<RawView, Error> {
         let reference = self.resolve_exactly(reference)?;
+        let image = self.workspace.image_ref(reference.iteration, reference.image_number())?;
+        // A video can be many times larger than its texts, which are read from the file instead.
+        if is_video(&image.mime_type)
+            && let Some(video) = self.workspace.open_video(image.hash)?
+        {
+            let failed = |error| workspace::Error::io("read the video", &self.workspace.original_path(&image), error);
+            let reading = metadata::read_from(&video.file).map_err(failed)?;
+            return Ok(view(reference.to_string(), video.bytes, video.mime_type, reading));
+        }
         let (image, data) = self.workspace.image(reference.iteration, reference.image_number())?;
         Ok(view(reference.to_string(), image.bytes, Header::of(&data).mime_type, metadata::read(&data)))
     }

@@ -69,12 +69,17 @@ impl Workspace {
         same.find(|hit| hit.iteration.images.iter().any(|other| other.hash == image.hash)).map(|hit| hit.id())
     }
 
-    /// Returns one image of an iteration, counted from 0, with its bytes exactly as they were recorded.
-    pub fn image(&self, id: IterationId, number: u32) -> Result<(ImageRef, Vec<u8>), Error> {
+    /// Returns what is recorded of one image of an iteration, counted from 0, without reading the image.
+    pub fn image_ref(&self, id: IterationId, number: u32) -> Result<ImageRef, Error> {
         let images = self.brief_state(id)?.iteration.images;
         let count = images.len();
         let image = usize::try_from(number).ok().and_then(|number| images.into_iter().nth(number));
-        let image = image.ok_or(Error::ImageNotFound { iteration: id, number, count })?;
+        image.ok_or(Error::ImageNotFound { iteration: id, number, count })
+    }
+
+    /// Returns one image of an iteration, counted from 0, with its bytes exactly as they were recorded.
+    pub fn image(&self, id: IterationId, number: u32) -> Result<(ImageRef, Vec<u8>), Error> {
+        let image = self.image_ref(id, number)?;
         let data = self.images.get(image.hash).map_err(|error| {
             let name = format_args!("image {} of {id}", image.hash).to_string();
             Error::original(name, true, &self.images.path(image.hash), error)

@@ -1,5 +1,8 @@
 //! `show --raw`: any image, recorded or not, and files that are not images.
 
+#[cfg(target_os = "linux")]
+use std::process::Command;
+
 use retake::internals::images::metadata::embed;
 
 use crate::support::{FIRST, PIXEL, TestWorkspace, Transcript};
@@ -89,4 +92,28 @@ fn reads_a_file_without_a_workspace() {
     let nothing = workspace.json(&["show", "--raw", "plain.png"]);
     assert_eq!((&nothing["generator"], nothing["recipe"].to_string().as_str()), (&serde_json::Value::Null, "{}"));
     assert!(!workspace.workspace().exists() && !workspace.root().join("home").exists());
+}
+
+/// The texts of a recorded video are read from its file: the memory that is allowed is a fraction of its size.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_recorded_video_is_not_loaded_into_memory() {
+    const FILLER: usize = 160 << 20;
+    let workspace = TestWorkspace::new();
+    let mut video = retake_testutils::videos::MP4.to_vec();
+    let length = video.len() + 8 + FILLER;
+    video.extend(u32::try_from(8 + FILLER).unwrap().to_be_bytes());
+    video.extend(b"free");
+    video.resize(length, 0);
+    workspace.file("long.mp4", video);
+    workspace.record(1, &["a fox", "--image", "long.mp4"]);
+    let command = workspace.command(&["show", "--raw", &format!("{FIRST}#0")]);
+    let mut limited = Command::new("/bin/sh");
+    limited.args(["-c", "ulimit -d 131072 && exec \"$@\"", "sh"]).arg(command.get_program()).args(command.get_args());
+    limited.env_clear().envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    limited.current_dir(command.get_current_dir().unwrap());
+    let output = limited.output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(shown.contains("video/mp4 64x48") && shown.contains("a fox runs through snow"), "{shown}");
 }

@@ -50,6 +50,32 @@ fn reading_never_creates_a_workspace() {
     assert_eq!(fs::read_dir(workspace.dir().join("pictures")).unwrap().count(), before);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_directory_that_cannot_be_read_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    for (part, lock_mode, expected) in [
+        ("db", 0o600, "error: not allowed to read the database: "),
+        ("journal", 0o600, "error: not allowed to read the journal: "),
+        // Without write access to its lock, the workspace is read in a copy.
+        ("journal", 0o400, "error: not allowed to read the workspace: "),
+    ] {
+        let workspace = TestWorkspace::new();
+        workspace.record(0, &["a cat"]);
+        let set_mode = |name: &str, mode| {
+            fs::set_permissions(workspace.workspace().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        set_mode("owner.lock", lock_mode);
+        set_mode(part, 0o000);
+        let listed = workspace.run_bound(&["list"]);
+        // The directory of the test must be removable by any user.
+        set_mode(part, 0o700);
+        assert_eq!(listed.status(), 1, "{listed}");
+        assert!(listed.stderr().starts_with(expected), "{listed}");
+        assert!(listed.stderr().contains("hint: grant yourself the right to read and write there"), "{listed}");
+    }
+}
+
 #[test]
 fn a_missing_log_is_not_an_empty_workspace() {
     let workspace = TestWorkspace::new();
