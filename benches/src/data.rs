@@ -128,3 +128,18 @@ fn built(settings: &Settings, report: &Report, name: &str, build: impl FnOnce(&P
     }
     dir
 }
+
+/// Copies a data set, for a benchmark that changes it.
+pub(crate) fn copy_all(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let to = to.join(entry.file_name());
+        let kind = entry.file_type().unwrap();
+        if kind.is_dir() {
+            copy_all(&entry.path(), &to);
+        } else if kind.is_file() {
+            fs::copy(entry.path(), to).unwrap();
+        }
+    }
+}

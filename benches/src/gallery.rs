@@ -41,7 +41,10 @@ const PAGES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn run(settings: &Settings, report: &mut Report) {
-    let (workspace, long) = data::retake(settings, report, settings.large());
+    let (built, long) = data::retake(settings, report, settings.large());
+    // Ratings are written to it.
+    let workspace = settings.scratch("gallery").join("workspace");
+    data::copy_all(&built, &workspace);
     let begun = Instant::now();
     let gallery = Gallery::start(&workspace);
     // Includes building the search index if necessary.

@@ -88,7 +88,7 @@ impl DataCopy {
         let (path, long) = match engine {
             Engine::Retake => {
                 let (from, long) = data::retake(settings, report, shape);
-                copy_all(&from, &dir.join("workspace"));
+                data::copy_all(&from, &dir.join("workspace"));
                 (dir.join("workspace"), long.map_or("session-2022-01-01-001".to_owned(), |id| id.to_string()))
             }
             Engine::Sqlite => {
@@ -99,20 +99,6 @@ impl DataCopy {
             }
         };
         DataCopy { engine, dir, path, long }
-    }
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        let to = to.join(entry.file_name());
-        let kind = entry.file_type().unwrap();
-        if kind.is_dir() {
-            copy_all(&entry.path(), &to);
-        } else if kind.is_file() {
-            fs::copy(entry.path(), to).unwrap();
-        }
     }
 }
 
