@@ -1,21 +1,23 @@
 //! Thumbnails: JPEG files under `cache/thumbs/` in the workspace, created once and recreated whenever they are missing.
 //!
-//! Nothing depends on them, so they are neither synced nor written through the observed disk: after a power cut, an
-//! incomplete JPEG file is detected and replaced. If the cache cannot be written, they are created each time.
+//! Nothing depends on them, so they are neither synced nor written through the observed disk, and get their names at
+//! once: an incomplete JPEG file, seen while another process writes it or after a power cut, is detected and replaced.
+//! Temporary files were slower, since all threads of an import created and renamed them in one directory. If the cache
+//! cannot be written, thumbnails are created each time.
 
 use std::fs;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use image::RgbImage;
 
 use super::decode::Picture;
 use super::jpeg;
 use super::scale::{fit_within, resize, resize_rgb};
-use crate::disk::{create_cache_dir, private_file, temp_name};
+use crate::disk::{create_cache_dir, private_file};
 use crate::model::Hash;
 
-/// The size of a thumbnail. Smaller images keep their size.
+/// The size of a thumbnail. Smaller images keep their size, and one that fits into the smaller size has only one file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThumbSide {
     /// At most 256 pixels per side, for grids.
@@ -96,46 +98,60 @@ impl Thumbs {
 
     /// Reads a thumbnail, if it exists and is complete.
     pub(super) fn get(&self, hash: Hash, side: ThumbSide) -> Option<Vec<u8>> {
-        // A FIFO of this name would block forever.
-        let path = Some(self.path(hash, side)).filter(|path| path.is_file())?;
-        fs::read(path).ok().filter(|file| is_complete(file))
+        let read = |side: Option<ThumbSide>| {
+            // A FIFO of this name would block forever.
+            let path = Some(self.path(hash, side)).filter(|path| path.is_file())?;
+            fs::read(path).ok().filter(|file| is_complete(file))
+        };
+        read(Some(side)).or_else(|| read(None))
     }
 
     /// Returns whether both exist, without reading them.
     pub(super) fn contains(&self, hash: Hash) -> bool {
-        ThumbSide::ALL.iter().all(|side| self.path(hash, *side).is_file())
+        let exists = |side| self.path(hash, side).is_file();
+        ThumbSide::ALL.iter().all(|side| exists(Some(*side))) || exists(None)
     }
 
     /// Encodes both, the smaller one first, and writes them if possible.
     pub(super) fn keep(&self, hash: Hash, reduced: &Reduced) -> [Vec<u8>; 2] {
+        if reduced.small.dimensions() == reduced.large.dimensions() {
+            let file = encoded(&reduced.small);
+            self.put(hash, None, &file);
+            return [file.clone(), file];
+        }
         ThumbSide::ALL.map(|side| {
             let file = encoded(reduced.get(side));
-            self.put(hash, side, &file);
+            self.put(hash, Some(side), &file);
             file
         })
     }
 
-    fn put(&self, hash: Hash, side: ThumbSide, file: &[u8]) {
-        if let Err(error) = self.try_put(hash, side, file) {
+    fn put(&self, hash: Hash, side: Option<ThumbSide>, file: &[u8]) {
+        if let Err(error) = self.try_put(&self.path(hash, side), file) {
             tracing::debug!(%error, "a thumbnail cannot be written");
         }
     }
 
-    fn try_put(&self, hash: Hash, side: ThumbSide, file: &[u8]) -> io::Result<()> {
-        let path = self.path(hash, side);
-        create_cache_dir(path.parent().unwrap_or(&self.root))?;
-        // In the root, where the owner of the workspace removes files left by killed processes.
-        let temp = self.root.join(temp_name()?);
-        let written = private_file().write(true).create_new(true).open(&temp)?.write_all(file);
-        written.and_then(|()| fs::rename(&temp, &path)).inspect_err(|_| {
-            let _ = fs::remove_file(&temp);
-        })
+    fn try_put(&self, path: &Path, file: &[u8]) -> io::Result<()> {
+        // Never follows a link, and never opens what is already there.
+        let create = || private_file().write(true).create_new(true).open(path);
+        let created = create().or_else(|error| {
+            match error.kind() {
+                io::ErrorKind::NotFound => create_cache_dir(path.parent().unwrap_or(&self.root))?,
+                io::ErrorKind::AlreadyExists => fs::remove_file(path)?,
+                _ => return Err(error),
+            }
+            create()
+        });
+        created?.write_all(file)
     }
 
-    fn path(&self, hash: Hash, side: ThumbSide) -> PathBuf {
+    /// Returns the path of a thumbnail; without a side, that of an image that fits into both.
+    fn path(&self, hash: Hash, side: Option<ThumbSide>) -> PathBuf {
         let hex = hash.to_string();
         let (first, rest) = hex.split_at(2);
-        self.root.join(first).join(format!("{rest}.{}.jpg", side.pixels()))
+        let name = side.map_or_else(|| format!("{rest}.jpg"), |side| format!("{rest}.{}.jpg", side.pixels()));
+        self.root.join(first).join(name)
     }
 }
 
@@ -148,6 +164,7 @@ fn is_complete(file: &[u8]) -> bool {
 mod tests {
     use image::Rgb;
 
+    use super::super::decode::decode;
     use super::*;
 
     #[test]
@@ -166,21 +183,56 @@ mod tests {
         }
     }
 
+    #[cfg(unix)]
+    #[test]
+    fn a_link_is_replaced_and_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let thumbs = Thumbs::new(dir.path().join("thumbs"));
+        let (hash, side) = (Hash::of(b"picture"), ThumbSide::Small);
+        let target = dir.path().join("target");
+        fs::write(&target, "of somebody else").unwrap();
+        fs::create_dir_all(thumbs.path(hash, Some(side)).parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&target, thumbs.path(hash, Some(side))).unwrap();
+        let file = encoded(&RgbImage::new(20, 20));
+        thumbs.put(hash, Some(side), &file);
+        assert_eq!(thumbs.get(hash, side).as_ref(), Some(&file));
+        assert_eq!(fs::read(&target).unwrap(), b"of somebody else");
+    }
+
+    #[test]
+    fn an_image_that_fits_into_both_sizes_has_one_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let thumbs = Thumbs::new(dir.path().to_owned());
+        for (side, files) in [(256, 1), (257, 2)] {
+            let hash = Hash::of(&[u8::try_from(files).unwrap()]);
+            assert!(!thumbs.contains(hash));
+            let pixels = RgbImage::new(side, 9);
+            let picture = decode(&encoded(&pixels)).unwrap();
+            let kept = thumbs.keep(hash, &Reduced::of(&picture));
+            assert!(thumbs.contains(hash));
+            assert_eq!(ThumbSide::ALL.map(|side| thumbs.get(hash, side).unwrap()), kept);
+            let folder = thumbs.path(hash, None).parent().unwrap().to_owned();
+            assert_eq!(fs::read_dir(folder).unwrap().count(), files, "{side} pixels");
+        }
+    }
+
     #[test]
     fn incomplete_files_are_not_shown() {
         let dir = tempfile::tempdir().unwrap();
         let thumbs = Thumbs::new(dir.path().join("thumbs"));
         let (hash, side) = (Hash::of(b"picture"), ThumbSide::Small);
         let file = encoded(&RgbImage::new(20, 20));
-        thumbs.put(hash, side, &file);
+        thumbs.put(hash, Some(side), &file);
         assert_eq!(thumbs.get(hash, side).as_ref(), Some(&file));
         for left in [&file[..file.len() / 2], &[], &vec![0; file.len()]] {
-            fs::write(thumbs.path(hash, side), left).unwrap();
+            fs::write(thumbs.path(hash, Some(side)), left).unwrap();
             assert_eq!(thumbs.get(hash, side), None);
+            thumbs.put(hash, Some(side), &file);
+            assert_eq!(thumbs.get(hash, side).as_ref(), Some(&file));
         }
         fs::remove_dir_all(dir.path().join("thumbs")).unwrap();
         fs::write(dir.path().join("thumbs"), "in the way").unwrap();
-        thumbs.put(hash, side, &file);
+        thumbs.put(hash, Some(side), &file);
         assert_eq!(thumbs.get(hash, side), None);
     }
 }

@@ -10,21 +10,22 @@
 //! meanwhile, the log refuses the rest of the group; its provisional changes are undone, and those runs are decided
 //! again.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::images;
 use crate::images::metadata;
 use crate::model::iteration::SEEDS;
-use crate::model::{Draft, Hash, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Refusal, Seed, Timestamp};
+use crate::model::{Draft, ImageRef, Iteration, IterationId, LikelyParent, Outcome, Refusal, Seed, Timestamp};
 use crate::store::{self, Ack, Batch, GroupAck, Target};
 use crate::workspace::{Author, Error, truncate};
 
+use super::copies::StoreFailure;
 use super::inspect::InspectedImage;
-use super::intake::{Intake, NewIteration, PlannedGroup, StoreFailure};
+use super::intake::{Intake, NewIteration, PlannedGroup};
 use super::lineage::{KnownRun, Origin, RunPlace};
 use super::runs::Run;
 use super::sessions::{self, KnownSession, Targets};
+use super::writer::StoredImages;
 use super::{FileProblem, FilesReport};
 
 /// The size of a group's iterations as JSON at which the group is appended. A group crosses a socket as one message.
@@ -89,7 +90,7 @@ impl Intake<'_> {
         found: &'f [InspectedImage],
         (planned, run): (PlannedGroup<'f>, &Run),
         targets: &mut Targets,
-        kept: &HashMap<Hash, Result<ImageRef, StoreFailure>>,
+        kept: &StoredImages<'_>,
     ) -> Result<DecidedRun<'f>, Arc<Error>> {
         let lineage_mark = self.lineage.mark();
         let mut decided = DecidedRun { planned, skipped: 0, problems: Vec::new(), recording: None, lineage_mark };
@@ -105,7 +106,7 @@ impl Intake<'_> {
                 }
                 continue;
             }
-            match kept.get(&picture.hash) {
+            match kept.get(picture.hash) {
                 Some(Ok(image)) if self.is_copy(image, picture)? => decided.skipped += 1,
                 Some(Ok(image)) if new.iter().all(|(other, _)| other.hash != picture.hash) => {
                     new.push((picture, image.clone()));
@@ -131,7 +132,7 @@ impl Intake<'_> {
             return Ok(decided);
         }
         let files: Vec<&'f InspectedImage> = new.iter().map(|(picture, _)| *picture).collect();
-        let iteration = self.iteration(run.at, &files, images, &origin);
+        let iteration = self.iteration(run.at, &files, images, &origin, kept);
         if let Err(invalid) = iteration.check_brought_in() {
             let reason = format!("its metadata cannot be recorded: {invalid}");
             decided.problems.push(FileProblem::new(&first.path, reason));
@@ -319,12 +320,19 @@ impl Intake<'_> {
     }
 
     /// Returns the iteration of a run.
-    fn iteration(&self, at: Timestamp, files: &[&InspectedImage], images: Vec<ImageRef>, origin: &Origin) -> Iteration {
-        // Read the metadata that grouping did not need. If the file is gone by now, its image was stored, or it is
-        // linked and will be reported later.
-        let reading = files.first().and_then(|file| metadata::read_file(&file.path).ok());
-        let facts = || files.first().map(|file| file.facts.recipe.clone()).unwrap_or_default();
-        let mut recipe = reading.map_or_else(facts, |reading| reading.recipe);
+    fn iteration(
+        &self,
+        at: Timestamp,
+        files: &[&InspectedImage],
+        images: Vec<ImageRef>,
+        origin: &Origin,
+        kept: &StoredImages<'_>,
+    ) -> Iteration {
+        let whole = |file: &InspectedImage| {
+            let read = || metadata::read_file(&file.path).ok().map(|reading| reading.recipe);
+            kept.recipe(&file.path).cloned().or_else(read).unwrap_or_else(|| file.facts.recipe.clone())
+        };
+        let mut recipe = files.first().map(|file| whole(file)).unwrap_or_default();
         let seeds: Vec<Option<Seed>> = files.iter().map(|file| file.facts.recipe.seed).collect();
         if seeds.iter().any(|seed| *seed != recipe.seed) && !recipe.parameters.contains_key(SEEDS) {
             let seeds = seeds.iter().map(|seed| seed.map(|seed| seed.to_string()).into()).collect();

@@ -14,7 +14,7 @@ use crate::store::Detail;
 use crate::workspace::Error;
 
 use super::inspect::InspectedImage;
-use super::intake::{Intake, StoreFailure};
+use super::intake::Intake;
 use super::lineage::RunPlace;
 
 /// One image of an iteration.
@@ -83,6 +83,15 @@ impl Intake<'_> {
         };
         restored.map_err(|error| store_failure(&picture.path, error))
     }
+}
+
+/// The reason why an image could not be stored.
+#[derive(Debug)]
+pub(super) enum StoreFailure {
+    /// Its file cannot be imported.
+    File(String),
+    /// The workspace cannot be written to.
+    Workspace(Arc<Error>),
 }
 
 /// Distinguishes a bad file from a workspace that cannot be written to.

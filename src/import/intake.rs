@@ -1,32 +1,37 @@
 //! Carries out a plan: stores images and records runs as iterations in chronological order, one batch at a time. A dry
-//! run takes the same path without storing anything. `commit` decides and records each run.
+//! run takes the same path without storing anything. `writer` writes the images of a batch ahead of its turn, and
+//! `commit` decides and records each run.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
+use crate::images;
 use crate::images::metadata::InitHash;
-use crate::images::{self, UnsyncedImage};
 use crate::model::{Actor, Event, Hash, ImageRef, Iteration, IterationId, Recipe, Session, SessionId};
+use crate::platform;
 use crate::store::Detail;
 
 use super::commit::Uncommitted;
-use super::copies::{self, ImagePlace};
+use super::copies::{ImagePlace, StoreFailure};
 use super::inspect::{ImageFacts, InspectedImage, map_on_all_cores};
 use super::lineage::{KnownRun, KnownRuns, RunPlace};
 use super::runs::{self, Group, Run};
 use super::sessions::{KnownSession, RootKey, Targets};
 use super::times;
+use super::writer::{self, ImageWriter, WantedImage, WrittenImages};
 use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
 /// The maximum number of runs in one batch: enough to share syncs among many runs, and little to redo after an
 /// interruption.
-const MAX_TURN_RUNS: usize = 64;
-/// The maximum number of images in one batch, unless a single run has more. Their files stay open until they are synced.
-const MAX_TURN_IMAGES: usize = 128;
+const MAX_TURN_RUNS: usize = 128;
+/// The maximum number of images in one batch, unless a single run has more. The more there are, the fewer directories
+/// are synced.
+const MAX_TURN_IMAGES: u64 = 256;
 /// The maximum number of image bytes in one batch, unless a single run has more: syncing them must not delay Ctrl-C.
 const MAX_TURN_BYTES: u64 = 32 * 1024 * 1024;
 
@@ -75,6 +80,9 @@ pub(super) struct PlannedGroup<'a> {
     pub(super) group: &'a Group,
     pub(super) root: &'a RootKey,
 }
+
+/// A run of the plan, with its group.
+type PlannedRun<'a> = (PlannedGroup<'a>, &'a Run);
 
 impl<'a> Intake<'a> {
     /// Creates an intake and indexes everything in the workspace.
@@ -207,39 +215,59 @@ impl<'a> Intake<'a> {
             self.report.stopped = Some(Arc::new(error));
             return;
         }
-        let mut order: Vec<(PlannedGroup<'_>, &Run)> =
+        let mut order: Vec<PlannedRun<'_>> =
             planned.iter().flat_map(|planned| planned.group.runs.iter().map(|run| (*planned, run))).collect();
         order.sort_by_key(|(_, run)| run.at);
         let total = found.len() as u64;
         let mut done = 0;
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
-        let mut rest = order.as_slice();
-        while let Some((runs, later)) =
-            rest.split_at_checked(batch_length(found, rest)).filter(|(runs, _)| !runs.is_empty())
-        {
-            rest = later;
-            if stop.load(Ordering::Relaxed) {
-                self.report.interrupted = true;
-                break;
+        let batches: Vec<&[PlannedRun<'_>]> = batches(found, &order);
+        let writer = self.writer();
+        thread::scope(|scope| {
+            let mut ahead: Option<ScopedJoinHandle<'_, WrittenImages<'_>>> = None;
+            for (number, runs) in batches.iter().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    self.report.interrupted = true;
+                    break;
+                }
+                let written = ahead.take().and_then(|ahead| ahead.join().ok()).unwrap_or_default();
+                ahead = batches.get(number + 1).and_then(|next| {
+                    let wanted = self.unknown(found, next);
+                    let write = move || writer.write_all(&wanted, stop);
+                    // If the system cannot start a thread, they are written when it is their turn.
+                    thread::Builder::new().name("retake-import".to_owned()).spawn_scoped(scope, write).ok()
+                });
+                if let Err(error) = self.record_batch(found, runs, written, &mut targets, stop, &mut on_recorded) {
+                    self.report.stopped = Some(error);
+                }
+                if self.report.stopped.is_some() || self.report.interrupted {
+                    break;
+                }
+                done += runs.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>();
+                self.workspace.report("importing", done, total.max(done));
             }
-            if let Err(error) = self.record_batch(found, runs, &mut targets, stop, &mut on_recorded) {
-                self.report.stopped = Some(error);
-            }
-            if self.report.stopped.is_some() || self.report.interrupted {
-                break;
-            }
-            done += runs.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>();
-            self.workspace.report("importing", done, total.max(done));
-        }
+        });
         self.report.sessions.extend(targets.all.into_iter().filter_map(|target| target.view));
         self.report.sessions.sort_by_key(|session| (session.from, session.new_number));
     }
 
-    /// Stores the images of these runs, and records the runs. An error ends the whole import.
+    fn writer(&self) -> ImageWriter<'a> {
+        ImageWriter { images: &self.workspace.images, link: self.request.link, dry_run: self.request.dry_run }
+    }
+
+    /// Returns the images of these runs that are not in the workspace.
+    fn unknown<'f>(&self, found: &'f [InspectedImage], runs: &[PlannedRun<'f>]) -> Vec<WantedImage<'f>> {
+        let wanted = runs.iter().flat_map(|(_, run)| writer::wanted(found, run));
+        wanted.filter(|image| !self.knows(image.hash())).collect()
+    }
+
+    /// Stores the images of these runs, and records the runs. Some of the images may be written already. An error ends
+    /// the whole import.
     fn record_batch<'f>(
         &mut self,
         found: &'f [InspectedImage],
-        runs: &[(PlannedGroup<'f>, &'f Run)],
+        runs: &[PlannedRun<'f>],
+        mut written: WrittenImages<'f>,
         targets: &mut Targets,
         stop: &AtomicBool,
         on_recorded: &mut impl FnMut(&NewIteration),
@@ -248,18 +276,20 @@ impl<'a> Intake<'a> {
             Some(from) if !self.request.dry_run => Some(self.lock(from.min(self.workspace.now()))?),
             _ => None,
         };
-        let pictures = runs.iter().flat_map(|(_, run)| run.pictures.iter().copied());
-        let pictures: Vec<&InspectedImage> = pictures.filter_map(|number| found.get(number)).collect();
-        let (old, new): (Vec<&InspectedImage>, Vec<&InspectedImage>) =
-            pictures.into_iter().partition(|picture| self.knows(picture.hash));
+        let pictures = runs.iter().flat_map(|(_, run)| &run.pictures).filter_map(|number| found.get(*number));
+        let old: Vec<&InspectedImage> = pictures.filter(|picture| self.knows(picture.hash)).collect();
         self.restore_all(&old, stop)?;
-        let kept = self.keep_all(&new, stop);
+        written.retain(|hash| !self.knows(hash));
+        let mut missing = self.unknown(found, runs);
+        missing.retain(|image| !written.contains(image.hash()));
+        written.extend(self.writer().write_all(&missing, stop));
+        let kept = self.writer().persist(written);
         let mut uncommitted = Uncommitted::default();
         self.lineage.commit();
         let mut next = 0;
         while let Some((planned, run)) = runs.get(next) {
             let mut pictures = run.pictures.iter().filter_map(|number| found.get(*number));
-            if !pictures.all(|picture| self.knows(picture.hash) || kept.contains_key(&picture.hash)) {
+            if !pictures.all(|picture| self.knows(picture.hash) || kept.get(picture.hash).is_some()) {
                 // Stopped: record whole runs only, in chronological order.
                 self.report.interrupted = true;
                 break;
@@ -282,30 +312,6 @@ impl<'a> Intake<'a> {
         }
         self.commit(&mut uncommitted, targets, on_recorded)?;
         Ok(())
-    }
-
-    /// Stores images together, or fewer of them if stopped.
-    fn keep_all(
-        &self,
-        pictures: &[&InspectedImage],
-        stop: &AtomicBool,
-    ) -> HashMap<Hash, Result<ImageRef, StoreFailure>> {
-        let written = map_on_all_cores(pictures, |picture| self.keep(picture), |_| !stop.load(Ordering::Relaxed));
-        let (mut kept, mut unsynced, mut sources) = (HashMap::new(), Vec::new(), Vec::new());
-        for (picture, written) in pictures.iter().zip(written) {
-            match written {
-                Ok(image) => {
-                    unsynced.push(image);
-                    sources.push(picture);
-                }
-                Err(error) => drop(kept.insert(picture.hash, Err(error))),
-            }
-        }
-        let stored = self.workspace.images.persist_all(unsynced);
-        for (picture, image) in sources.into_iter().zip(stored) {
-            kept.insert(picture.hash, image.map_err(|error| copies::store_failure(&picture.path, error)));
-        }
-        kept
     }
 
     /// Restores missing or damaged originals of recorded images from these files.
@@ -352,29 +358,6 @@ impl<'a> Intake<'a> {
         Ok(head.map(|head| (*session, head.last_index.map_or(0, |last| last.saturating_add(1)))))
     }
 
-    /// Stores an image, or only examines it in a dry run.
-    fn keep(&self, picture: &InspectedImage) -> Result<UnsyncedImage, StoreFailure> {
-        let images = &self.workspace.images;
-        let path = picture.path.as_path();
-        if self.request.link && path.to_str().is_none() {
-            return Err(StoreFailure::File("its path is not UTF-8, so it can only be copied, not linked".to_owned()));
-        }
-        let image = if self.request.dry_run {
-            Ok(seen(images, picture).into())
-        } else if self.request.link {
-            images.link_file(path).map(UnsyncedImage::from)
-        } else {
-            images.write_file(path)
-        };
-        match image {
-            Ok(image) if image.hash() == picture.hash => Ok(image),
-            Ok(_) => Err(StoreFailure::File(
-                "it changed while it was imported; importing again takes it as it is now".to_owned(),
-            )),
-            Err(error) => Err(copies::store_failure(path, error)),
-        }
-    }
-
     /// Indexes the images of an iteration.
     pub(super) fn note(&mut self, place: RunPlace, images: &[ImageRef]) {
         for (number, image) in (0..).zip(images) {
@@ -401,39 +384,31 @@ impl<'a> Intake<'a> {
     }
 }
 
+/// Returns the maximum number of images in one batch. The files of two batches are open at once, and may take half of
+/// what this process may have open.
+fn max_turn_images() -> usize {
+    let images = platform::max_open_files().map_or(MAX_TURN_IMAGES, |files| (files / 4).clamp(1, MAX_TURN_IMAGES));
+    usize::try_from(images).unwrap_or(1)
+}
+
+/// Divides runs into batches.
+fn batches<'r, 'f>(found: &[InspectedImage], mut runs: &'r [PlannedRun<'f>]) -> Vec<&'r [PlannedRun<'f>]> {
+    let mut batches = Vec::new();
+    while let Some((batch, later)) = runs.split_at_checked(batch_length(found, runs)).filter(|(it, _)| !it.is_empty()) {
+        batches.push(batch);
+        runs = later;
+    }
+    batches
+}
+
 /// Returns how many of these runs make up the next batch.
-fn batch_length(found: &[InspectedImage], runs: &[(PlannedGroup<'_>, &Run)]) -> usize {
+fn batch_length(found: &[InspectedImage], runs: &[PlannedRun<'_>]) -> usize {
     let (mut images, mut bytes) = (0, 0);
-    let fits = |(_, run): &&(PlannedGroup<'_>, &Run)| {
+    let max_images = max_turn_images();
+    let fits = |(_, run): &&PlannedRun<'_>| {
         images += run.pictures.len();
         bytes += run.pictures.iter().filter_map(|number| found.get(*number)).map(|picture| picture.bytes).sum::<u64>();
-        images <= MAX_TURN_IMAGES && bytes <= MAX_TURN_BYTES
+        images <= max_images && bytes <= MAX_TURN_BYTES
     };
     runs.iter().take(MAX_TURN_RUNS).take_while(fits).count().clamp(usize::from(!runs.is_empty()), MAX_TURN_RUNS)
-}
-
-/// The reason why an image could not be stored.
-#[derive(Debug)]
-pub(super) enum StoreFailure {
-    /// Its file cannot be imported.
-    File(String),
-    /// The workspace cannot be written to.
-    Workspace(Arc<Error>),
-}
-
-/// Describes an image without storing it.
-fn seen(images: &images::Images, picture: &InspectedImage) -> ImageRef {
-    let seen = images.see_file(&picture.path).ok();
-    let size = seen.map(|seen| (seen.width, seen.height)).or(picture.facts.size);
-    ImageRef {
-        hash: picture.hash,
-        bytes: 0,
-        mime_type: String::new(),
-        width: size.map(|(width, _)| width),
-        height: size.map(|(_, height)| height),
-        name: Some(picture.name()),
-        pixels: seen.map(|seen| seen.pixels),
-        perceptual_hash: seen.map(|seen| seen.perceptual_hash),
-        linked: None,
-    }
 }

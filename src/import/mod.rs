@@ -3,8 +3,8 @@
 //!
 //! Files pass through these steps, each in its own module:
 //! ```text
-//! walk ── inspect ── times ── runs ──── intake ──────── commit
-//! files   hash,      time     runs,     images stored   lineage (parents), iterations recorded
+//! walk ── inspect ── times ── runs ──── intake ─── writer ───────── commit
+//! files   hash,      time     runs,     batches    images stored    lineage (parents), iterations recorded
 //!         recipe              sessions
 //! ```
 //! Everything up to `runs` is a plan: nothing has been written, and the same files result in the same plan. `intake`
@@ -34,6 +34,7 @@ mod sessions;
 mod times;
 mod walk;
 mod watch;
+mod writer;
 
 use std::collections::BTreeSet;
 use std::fs::File;

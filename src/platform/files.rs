@@ -11,6 +11,17 @@ use std::path::Path;
 /// Whether symbolic links can be created without special privileges.
 pub(crate) const HAS_SYMLINKS: bool = cfg!(unix);
 
+/// Returns how many files this process may have open; `None` if there is no limit.
+#[cfg(unix)]
+pub(crate) fn max_open_files() -> Option<u64> {
+    rustix::process::getrlimit(rustix::process::Resource::Nofile).current
+}
+
+#[cfg(windows)]
+pub(crate) fn max_open_files() -> Option<u64> {
+    None
+}
+
 /// Makes opening a named pipe return immediately.
 #[cfg(unix)]
 pub(crate) fn open_without_blocking(options: &mut OpenOptions) {

@@ -15,7 +15,7 @@ mod users;
 
 #[cfg(feature = "team")]
 pub(crate) use files::restrict_dir;
-pub(crate) use files::{HAS_SYMLINKS, open_without_blocking};
+pub(crate) use files::{HAS_SYMLINKS, max_open_files, open_without_blocking};
 #[cfg(feature = "mcp")]
 pub(crate) use files::{open_beneath, open_dir};
 #[cfg(feature = "cli")]

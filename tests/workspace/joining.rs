@@ -249,6 +249,22 @@ fn a_recipe_that_made_no_difference_is_recorded() {
 }
 
 #[test]
+fn a_copy_with_another_sidecar_does_not_change_the_recipe_of_the_first_file() {
+    let ws = TestWorkspace::new();
+    let dir = folder(&ws);
+    for (minute, name) in (0..).zip(["bridge", "tunnel"]) {
+        let sidecar =
+            format!(r#"{{"prompt":"a {name}","use_stable_diffusion_model":"sdxl","use_vae_model":"{name}"}}"#);
+        write(&dir.join(format!("{name}.png")), &png(1, &[]), NOON + minute * 60);
+        write(&dir.join(format!("{name}.json")), sidecar.as_bytes(), NOON + minute * 60);
+    }
+    let report = import(&ws, &request(&dir));
+    assert_eq!((report.iterations, report.skipped), (1, 1));
+    let recipe = get(&ws, "session-2024-05-01-001#0").recipe.recipe;
+    assert_eq!((recipe.prompt.as_str(), &recipe.parameters["use_vae_model"]), ("a bridge", &"bridge".into()));
+}
+
+#[test]
 fn every_image_of_a_batch_keeps_its_seed() {
     let ws = TestWorkspace::new();
     let dir = folder(&ws);

@@ -32,38 +32,32 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
         std::fs::write(&count, drawn.len().to_string()).unwrap();
     }
     let drawn: u64 = std::fs::read_to_string(&count).unwrap().parse().unwrap();
-    let workspace = settings.data.join("scratch-import");
-    let clear = || drop(std::fs::remove_dir_all(&workspace));
+    // Every run writes to a directory of its own, and all are removed at the end: for some minutes after a file was
+    // deleted, ext4 without a journal does not reuse its inode, and searches for another one at every creation.
+    let scratch = settings.scratch("import");
     let title = format!("Importing {pictures} pictures, drawn as {drawn} sessions");
     let mut table = Table::new(title, &["what", "seconds", "pictures /s", "iterations", "sessions", "peak MB"]);
-    let floor_dir = settings.data.join("scratch-import-floor");
     let (mut copied, mut floors, mut last) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..ROUNDS {
-        clear();
+    for round in 0..ROUNDS {
+        let workspace = scratch.join(format!("copied-{round}"));
         let imported = import(&dir, &workspace, "copy");
-        let _ = std::fs::remove_dir_all(&floor_dir);
-        let floor = import(&workspace, &floor_dir, "floor");
+        let floor = import(&workspace, &scratch.join(format!("floor-{round}")), "floor");
         copied.push(imported.seconds);
         floors.push(floor.seconds);
         last = vec![("floor", floor), ("copied", imported)];
     }
-    let _ = std::fs::remove_dir_all(&floor_dir);
     for ((_, outcome), seconds) in last.iter_mut().zip([&floors, &copied]) {
         outcome.seconds = median(seconds);
     }
-    last.push(("again, all known", import(&dir, &workspace, "copy")));
-    clear();
-    last.push(("linked", import(&dir, &workspace, "link")));
-    clear();
-    last.push(("dry run", import(&dir, &workspace, "dry")));
-    clear();
+    last.push(("again, all known", import(&dir, &scratch.join("copied-0"), "copy")));
+    last.push(("linked", import(&dir, &scratch.join("linked"), "link")));
+    last.push(("dry run", import(&dir, &scratch.join("dry"), "dry")));
     if settings.full {
         // Nothing is written, so that the data set stays unchanged.
         let (large, _) = data::retake(settings, report, settings.large());
-        let one = settings.scratch("import-one");
+        let one = scratch.join("one");
         made::write(&one.join("00001.png"), &made::png(1, &[]), 1_714_564_800);
         last.push(("one, dry run, large workspace", import(&one, &large, "dry")));
-        let _ = std::fs::remove_dir_all(&one);
     }
     for (what, Outcome { seconds, files, iterations, sessions, peak_mb }) in last {
         table.row(vec![
@@ -75,6 +69,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
             format!("{peak_mb:.0}"),
         ]);
     }
+    let _ = std::fs::remove_dir_all(&scratch);
     report.show("import", &table);
     report.say(&format!("copied / floor: {}, median of {ROUNDS} rounds in turn", times(ratio(&copied, &floors))));
 }

@@ -27,6 +27,7 @@ const MIN_AGE_UNLOCKED: Duration = Duration::from_secs(24 * 60 * 60);
 /// A file that is deleted on drop, unless it was renamed to its final name.
 pub(super) struct TempFile {
     file: DiskFile,
+    is_persisted: bool,
 }
 
 impl TempFile {
@@ -37,7 +38,7 @@ impl TempFile {
             // Only the sweep checks the lock.
             let _ = file.file.try_lock();
         }
-        Ok(TempFile { file })
+        Ok(TempFile { file, is_persisted: false })
     }
 
     /// Returns the open file.
@@ -46,16 +47,20 @@ impl TempFile {
     }
 
     /// Renames the file to `path`, replacing an existing file, and syncs the directories.
-    pub(super) fn persist(self, path: &Path) -> io::Result<()> {
+    pub(super) fn persist(mut self, path: &Path) -> io::Result<()> {
         self.check_ours()?;
-        self.file.disk.rename(&self.file.path, path)
+        self.file.disk.rename(&self.file.path, path)?;
+        self.is_persisted = true;
+        Ok(())
     }
 
     /// Renames the file to `path`, replacing an existing file. The name is durable once the caller has synced the
     /// directory.
-    pub(super) fn persist_unsynced(self, path: &Path) -> io::Result<()> {
+    pub(super) fn persist_unsynced(mut self, path: &Path) -> io::Result<()> {
         self.check_ours()?;
-        self.file.disk.rename_unsynced(&self.file.path, path)
+        self.file.disk.rename_unsynced(&self.file.path, path)?;
+        self.is_persisted = true;
+        Ok(())
     }
 
     fn check_ours(&self) -> io::Result<()> {
@@ -74,8 +79,7 @@ impl TempFile {
 
 impl Drop for TempFile {
     fn drop(&mut self) {
-        // After `persist`, the name is gone, and this does nothing.
-        if self.is_ours().unwrap_or(false) {
+        if !self.is_persisted && self.is_ours().unwrap_or(false) {
             let _ = fs::remove_file(&self.file.path);
         }
     }

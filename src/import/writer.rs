@@ -1,0 +1,162 @@
+//! Writes the images of a batch while the batch before it is recorded.
+//!
+//! Copying and decoding images keeps the processor busy, and making them durable the disk, so an import does both at
+//! once. Nothing refers to an image until its batch is recorded, and a file that turns out not to be needed is deleted.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::images::{Images, UnsyncedImage, metadata};
+use crate::model::{Hash, ImageRef, Recipe};
+
+use super::copies::{StoreFailure, store_failure};
+use super::inspect::{InspectedImage, map_on_all_cores};
+use super::runs::Run;
+
+/// Stores images as an import was asked to. It does not borrow the import, which records other images meanwhile.
+#[derive(Clone, Copy)]
+pub(super) struct ImageWriter<'a> {
+    pub(super) images: &'a Images,
+    pub(super) link: bool,
+    /// Only examines the images.
+    pub(super) dry_run: bool,
+}
+
+/// An image that is wanted in the workspace.
+#[derive(Clone, Copy)]
+pub(super) struct WantedImage<'f> {
+    source: &'f InspectedImage,
+    /// Whether the recipe of its run is read from it.
+    is_first: bool,
+}
+
+/// Images that are written but not durable yet, by hash.
+#[derive(Default)]
+pub(super) struct WrittenImages<'f> {
+    images: HashMap<Hash, (&'f InspectedImage, Result<UnsyncedImage, StoreFailure>)>,
+    /// By path, since files with the same bytes can have different sidecar files.
+    recipes: HashMap<&'f Path, Recipe>,
+}
+
+/// Images that are durable, by hash.
+pub(super) struct StoredImages<'f> {
+    images: HashMap<Hash, Result<ImageRef, StoreFailure>>,
+    recipes: HashMap<&'f Path, Recipe>,
+}
+
+/// Returns the images of a run, in its order.
+pub(super) fn wanted<'f>(found: &'f [InspectedImage], run: &'f Run) -> impl Iterator<Item = WantedImage<'f>> {
+    let sources = run.pictures.iter().filter_map(|number| found.get(*number));
+    sources.enumerate().map(|(number, source)| WantedImage { source, is_first: number == 0 })
+}
+
+impl WantedImage<'_> {
+    /// Returns the hash of its bytes.
+    pub(super) fn hash(&self) -> Hash {
+        self.source.hash
+    }
+}
+
+impl ImageWriter<'_> {
+    /// Writes images, or fewer of them if stopped.
+    pub(super) fn write_all<'f>(&self, wanted: &[WantedImage<'f>], stop: &AtomicBool) -> WrittenImages<'f> {
+        let write = |WantedImage { source, is_first }: &WantedImage<'_>| {
+            // Grouping left out the parameters. If the file is gone by now, its image was stored, or it is linked and
+            // will be reported later.
+            let reading = if *is_first { metadata::read_file(&source.path).ok() } else { None };
+            (self.write(source), reading.map(|reading| reading.recipe))
+        };
+        let mut all = WrittenImages::default();
+        let written = map_on_all_cores(wanted, write, |_| !stop.load(Ordering::Relaxed));
+        for (WantedImage { source, .. }, (image, recipe)) in wanted.iter().zip(written) {
+            all.images.insert(source.hash, (*source, image));
+            all.recipes.extend(recipe.map(|recipe| (source.path.as_path(), recipe)));
+        }
+        all
+    }
+
+    fn write(&self, picture: &InspectedImage) -> Result<UnsyncedImage, StoreFailure> {
+        let path = picture.path.as_path();
+        if self.link && path.to_str().is_none() {
+            return Err(StoreFailure::File("its path is not UTF-8, so it can only be copied, not linked".to_owned()));
+        }
+        let image = if self.dry_run {
+            Ok(self.describe(picture).into())
+        } else if self.link {
+            self.images.link_file(path).map(UnsyncedImage::from)
+        } else {
+            self.images.write_file(path)
+        };
+        match image {
+            Ok(image) if image.hash() == picture.hash => Ok(image),
+            Ok(_) => Err(StoreFailure::File(
+                "it changed while it was imported; importing again takes it as it is now".to_owned(),
+            )),
+            Err(error) => Err(store_failure(path, error)),
+        }
+    }
+
+    /// Describes an image without storing it.
+    fn describe(&self, picture: &InspectedImage) -> ImageRef {
+        let seen = self.images.see_file(&picture.path).ok();
+        let size = seen.map(|seen| (seen.width, seen.height)).or(picture.facts.size);
+        ImageRef {
+            hash: picture.hash,
+            bytes: 0,
+            mime_type: String::new(),
+            width: size.map(|(width, _)| width),
+            height: size.map(|(_, height)| height),
+            name: Some(picture.name()),
+            pixels: seen.map(|seen| seen.pixels),
+            perceptual_hash: seen.map(|seen| seen.perceptual_hash),
+            linked: None,
+        }
+    }
+
+    /// Makes images durable together.
+    pub(super) fn persist<'f>(&self, written: WrittenImages<'f>) -> StoredImages<'f> {
+        let (mut stored, mut sources, mut unsynced) = (HashMap::new(), Vec::new(), Vec::new());
+        for (hash, (source, image)) in written.images {
+            match image {
+                Ok(image) => {
+                    sources.push(source);
+                    unsynced.push(image);
+                }
+                Err(error) => drop(stored.insert(hash, Err(error))),
+            }
+        }
+        for (source, image) in sources.into_iter().zip(self.images.persist_all(unsynced)) {
+            stored.insert(source.hash, image.map_err(|error| store_failure(&source.path, error)));
+        }
+        StoredImages { images: stored, recipes: written.recipes }
+    }
+}
+
+impl<'f> WrittenImages<'f> {
+    pub(super) fn contains(&self, hash: Hash) -> bool {
+        self.images.contains_key(&hash)
+    }
+
+    /// Adds other images.
+    pub(super) fn extend(&mut self, other: WrittenImages<'f>) {
+        self.images.extend(other.images);
+        self.recipes.extend(other.recipes);
+    }
+
+    /// Deletes the files of images that are not needed.
+    pub(super) fn retain(&mut self, is_needed: impl Fn(Hash) -> bool) {
+        self.images.retain(|hash, _| is_needed(*hash));
+    }
+}
+
+impl StoredImages<'_> {
+    pub(super) fn get(&self, hash: Hash) -> Option<&Result<ImageRef, StoreFailure>> {
+        self.images.get(&hash)
+    }
+
+    /// Returns the whole recipe of a file, if it was read.
+    pub(super) fn recipe(&self, path: &Path) -> Option<&Recipe> {
+        self.recipes.get(path)
+    }
+}
