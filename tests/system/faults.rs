@@ -217,8 +217,10 @@ impl Template {
     fn inject(&self, worker: usize, case: Case) -> Option<String> {
         let Case { verb, call, error, when } = case;
         let copy = self.copy(worker, verb);
-        let inject = format!("inject={call}:error={error}:when={when}");
-        let mut running = self.command(&copy, verb, &["-e", &inject]).spawn().unwrap();
+        let (trace, inject) = (format!("trace={call}"), format!("inject={call}:error={error}:when={when}"));
+        // The filter of the kernel stops the process at this call only, which is several times as fast.
+        let options = ["--seccomp-bpf", "-e", &trace, "-e", &inject];
+        let mut running = self.command(&copy, verb, &options).spawn().unwrap();
         let Some(status) = wait(&mut running) else { return Some("it does not end".to_owned()) };
         let printed =
             |ending: &str| String::from_utf8_lossy(&fs::read(copy.with_extension(ending)).unwrap()).into_owned();
