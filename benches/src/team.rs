@@ -25,10 +25,13 @@ use retake_search::{Index, Question, Sizes, Sort};
 use retake_team::{Config, Cursor, PgLog, open_log};
 use tokio_postgres::{Client, NoTls};
 
-/// The duration of each measurement of appends.
-const APPEND_TIME: Duration = Duration::from_secs(3);
-/// The number of rounds in which the engines alternate.
-const ROUNDS: usize = 5;
+/// The duration of each measurement of appends: short, because the latency of a disk changes from second to second, so
+/// that only engines that alternate quickly see the same disk.
+const APPEND_TIME: Duration = Duration::from_millis(300);
+/// The number of rounds in which the engines alternate, for appends.
+const APPEND_ROUNDS: usize = 61;
+/// The same for reads.
+const ROUNDS: usize = 15;
 /// The number of iterations per session from which a new machine catches up.
 const LENGTH: u32 = 200;
 /// The interval at which plain SQL notifies its followers, as in Retake.
@@ -179,7 +182,7 @@ fn config(url: &str) -> Config {
 
 fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
     let mut rates = Rates::new(&PLAIN_SCHEMAS);
-    for round in 0..ROUNDS {
+    for round in 0..APPEND_ROUNDS {
         rates.ours.push(ours(log, writers, |log, writer| {
             let key = format!("{writers} {writer} {round}");
             let id = log.append(batch(None, 0, &key)).unwrap().head.id;
@@ -217,7 +220,7 @@ fn appends(url: &str, log: &Arc<PgLog>, writers: usize) {
 fn creates(url: &str, log: &Arc<PgLog>, writers: usize) {
     const PEERS: [&str; 2] = ["same job", "number outside the records"];
     let mut rates = Rates::new(&PEERS);
-    for round in 0..ROUNDS {
+    for round in 0..APPEND_ROUNDS {
         rates.ours.push(ours(log, writers, |log, writer| {
             let log = Arc::clone(log);
             let mut n = 0;
@@ -454,14 +457,15 @@ impl Rates {
         Rates { ours: Vec::new(), names: names.to_vec(), peers: vec![Vec::new(); names.len()] }
     }
 
-    /// Prints medians, and for each peer the median of the rounds' ratios with the lowest and the highest.
+    /// Prints medians, and for each peer the median of the rounds' ratios with both quartiles.
     fn show(&self, what: &str) {
         println!("{what}: ours {:.0}", middle(&self.ours));
         for (name, rates) in self.names.iter().zip(&self.peers) {
             let mut ratios: Vec<f64> = self.ours.iter().zip(rates).map(|(ours, peer)| ours / peer).collect();
             ratios.sort_by(f64::total_cmp);
             let (rate, ratio) = (middle(rates), middle(&ratios));
-            println!("    {name} {rate:.0}, ratio {ratio:.2} ({:.2} to {:.2})", ratios[0], ratios[ratios.len() - 1]);
+            let quartile = |n: usize| ratios[ratios.len() * n / 4];
+            println!("    {name} {rate:.0}, ratio {ratio:.2} (quartiles {:.2}, {:.2})", quartile(1), quartile(3));
         }
     }
 }

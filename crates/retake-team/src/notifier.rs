@@ -10,7 +10,8 @@ use super::connect::{Lease, Server};
 /// appends.
 const NOTIFY_INTERVAL: Duration = Duration::from_millis(25);
 
-const NOTIFY: &str = "SELECT pg_notify($1, '')";
+/// Commits without waiting for the disk or a standby, since a notification does not have to survive.
+const NOTIFY: &str = "SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, '')";
 
 /// Decides when followers are notified.
 pub(crate) struct Notifier {
