@@ -126,6 +126,8 @@ pub mod internals {
     pub use retake_log::{disk, model, sharing, store};
     pub use retake_search as search;
 
+    #[cfg(feature = "cli")]
+    pub use crate::layers::platform::bound_heap;
     #[cfg(feature = "team")]
     pub use crate::layers::team;
     #[cfg(feature = "web")]

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use retake::internals::bound_heap;
 use retake::internals::web::{self, Serving};
 use retake::internals::workspace::{Lifetime, Options, Workspace};
 
@@ -159,6 +160,7 @@ pub(crate) fn run(settings: &Settings, report: &mut Report) {
 
 /// Serves a workspace until it is killed, for [`Gallery::start`].
 pub(crate) fn child(workspace: &str) {
+    bound_heap();
     let options = Options { lifetime: Lifetime::LongRunning, ..Options::default() };
     let workspace = Arc::new(Workspace::open_with(Path::new(workspace), options).unwrap());
     let bound = web::bind("127.0.0.1:0".parse().unwrap()).unwrap();

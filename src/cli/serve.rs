@@ -7,6 +7,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde::Serialize;
 
+use crate::platform;
 use crate::web::{self, Bound, GalleryLock, Held, Served, Serving};
 use crate::workspace::{Lifetime, Workspace};
 
@@ -55,6 +56,7 @@ const USUAL: &str = "127.0.0.1:7373";
 impl ServeArgs {
     pub(super) fn run(self, context: &mut Context) -> Result<Exit, Failure> {
         let address = self.at.address(USUAL)?;
+        platform::bound_heap();
         let dir = context.workspace()?.dir;
         let workspace = context.open(Lifetime::LongRunning)?;
         match GalleryLock::take(&dir)? {

@@ -6,6 +6,8 @@
 
 mod files;
 #[cfg(feature = "cli")]
+mod heap;
+#[cfg(feature = "cli")]
 mod processes;
 #[cfg(feature = "mcp")]
 mod signals;
@@ -18,6 +20,8 @@ pub(crate) use files::restrict_dir;
 pub(crate) use files::{HAS_SYMLINKS, max_open_files, open_without_blocking};
 #[cfg(feature = "mcp")]
 pub(crate) use files::{open_beneath, open_dir};
+#[cfg(feature = "cli")]
+pub use heap::bound_heap;
 #[cfg(feature = "cli")]
 pub(crate) use processes::{
     PATH_DELIMITER, PROGRAM_FILE_NAME, SCRIPT_SUFFIX, Signal, exit_code, is_group_alive, own_group, signal_group,

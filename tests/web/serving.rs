@@ -99,6 +99,32 @@ fn serving_other_machines_warns_that_nothing_is_encrypted() {
     }
 }
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn the_heap_is_bounded_unless_the_user_has_chosen_otherwise() {
+    let heap_of = |pid: u32| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap();
+        let names = environment.split(|byte| *byte == 0).map(|name| String::from_utf8_lossy(name).into_owned());
+        let mut heap: Vec<String> = names.filter(|name| name.starts_with("MALLOC_")).collect();
+        heap.sort();
+        heap
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let gallery = Gallery::serve(dir.path(), &[]);
+    assert_eq!(
+        heap_of(gallery.pid()),
+        ["MALLOC_ARENA_MAX=2", "MALLOC_MMAP_THRESHOLD_=1048576", "MALLOC_TRIM_THRESHOLD_=1048576"]
+    );
+
+    let dir = tempfile::tempdir().unwrap();
+    let mut chosen = retake(dir.path(), &["serve", "--addr", "127.0.0.1:0"]);
+    let mut chosen = chosen.env("MALLOC_ARENA_MAX", "7").stdout(Stdio::piped()).spawn().unwrap();
+    BufReader::new(chosen.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    assert_eq!(heap_of(chosen.id()), ["MALLOC_ARENA_MAX=7"]);
+    chosen.kill().unwrap();
+    chosen.wait().unwrap();
+}
+
 #[cfg(unix)]
 #[test]
 fn stops_on_request_while_a_client_listens_for_events() {
