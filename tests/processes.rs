@@ -217,9 +217,12 @@ fn a_killed_import_resumes_where_it_stopped() {
     let home = tempfile::tempdir().unwrap();
     let pictures = home.path().join("pictures");
     made::folder(&pictures, 400);
+    // With few open files, batches are small, and there are many moments between them.
+    let limited = "ulimit -n 128; exec \"$0\" \"$@\"";
     let import = |workspace: &Path| {
-        let mut command = retake(workspace);
-        command.arg("import").arg(&pictures).stdout(Stdio::null()).spawn().unwrap()
+        let mut command = Command::new("sh");
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_retake"), "--workspace"]).arg(workspace);
+        command.arg("import").arg(&pictures).env("USER", "ada").stdout(Stdio::null()).spawn().unwrap()
     };
     let whole = home.path().join("whole");
     assert!(import(&whole).wait().unwrap().success());
