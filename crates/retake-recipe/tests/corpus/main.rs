@@ -31,6 +31,7 @@ fn main() -> ExitCode {
         ("blind_3", include_str!("blind_3.json")),
         ("blind_4", include_str!("blind_4.json")),
         ("blind_5", include_str!("blind_5.json")),
+        ("blind_6", include_str!("blind_6.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();
