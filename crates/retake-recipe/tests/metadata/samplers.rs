@@ -190,6 +190,17 @@ fn values_without_names_that_differ_from_the_usual_order() {
 }
 
 #[test]
+fn a_sampler_whose_steps_are_not_known() {
+    let inputs = json!([
+        {"name": "model", "type": "MODEL", "link": 8},
+        {"name": "conditioning", "type": "CONDITIONING", "link": 7},
+        {"name": "latent_image", "type": "LATENT", "link": 8},
+    ]);
+    let reading = edited(inputs, json!([7, "fixed", 8, 20, 3.5, 0, 1]));
+    assert_eq!(line(&reading), "ComfyUI | prompt=a cat | seed=7 | size=16x16", "{:?}", reading.notes);
+}
+
+#[test]
 fn the_text_that_a_wildcard_became() {
     let wildcard = json!({"id": 1, "type": "ImpactWildcardEncode", "inputs": [], "widgets_values": ["a {cat|fox}", "a fox", true, "LoRA", "Wildcard", 0, "fixed"]});
     let sampler = json!({"id": 2, "type": "KSampler", "inputs": [{"name": "positive", "type": "CONDITIONING", "link": 1}], "widgets_values": [7, "fixed", 20, 8, "euler", "normal", 1]});

@@ -151,6 +151,8 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     (has("guider") && (has("sigmas") || has("noise")))
         // Some are guided by something else than a text.
         || (seeded && stepped && modelled)
+        // The editor's graph may not tell which of its values are the steps.
+        || (seeded && modelled && latent && (has("conditioning") || has("positive")))
         // Guided without a negative side, or with one under another name.
         || (seeded && stepped && has("conditioning") && latent)
         || (seeded && sided && (stepped || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))

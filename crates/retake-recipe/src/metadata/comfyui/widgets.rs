@@ -165,6 +165,7 @@ const WIDGETS: &[(&str, &[&str])] = &[
         ],
     ),
     ("KSampler SDXL (Eff.)", &["noise_seed", "steps", "cfg", "sampler_name", "scheduler", "start_at_step"]),
+    ("XlabsSampler", &["noise_seed", "steps", "timestep_to_start_cfg", "true_gs"]),
     ("ImpactWildcardEncode", &["wildcard_text", "populated_text"]),
     ("ImpactWildcardProcessor", &["wildcard_text", "populated_text"]),
 ];
