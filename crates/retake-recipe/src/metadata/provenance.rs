@@ -227,7 +227,7 @@ fn from_xmp(texts: &Texts) -> Option<Fields> {
             Generator::Google
         } else if let Some(maker) = maker(credit).filter(|_| by_model) {
             maker
-        } else if by_model && packet.get(Namespace::IptcExtension, "DigitalImageGUID").is_some() {
+        } else if by_model && is_numbered(&packet) {
             Generator::Midjourney
         } else {
             // The producer in the label is a company's registration number or its name.
@@ -240,6 +240,16 @@ fn from_xmp(texts: &Texts) -> Option<Fields> {
         }
         Some(fields)
     })
+}
+
+/// Returns whether a packet has an id and names no other tool, which is all that Midjourney writes besides the source
+/// type. The standard's name of the id is `DigImageGUID`.
+fn is_numbered(packet: &Packet) -> bool {
+    let of = |name: &str| packet.get(Namespace::IptcExtension, name);
+    let id = of("DigitalImageGUID").or_else(|| of("DigImageGUID"));
+    let names_other =
+        packet.get(Namespace::Photoshop, "Credit").is_some() || packet.get(Namespace::Xmp, "CreatorTool").is_some();
+    id.is_some_and(is_uuid) && !names_other
 }
 
 fn from_iptc(texts: &Texts) -> Option<Fields> {

@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         ("blind_3", include_str!("blind_3.json")),
         ("blind_4", include_str!("blind_4.json")),
         ("blind_5", include_str!("blind_5.json")),
+        ("blind_6", include_str!("blind_6.json")),
+        ("blind_7", include_str!("blind_7.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();

@@ -3,7 +3,7 @@
 use retake_recipe::metadata::{ClaimSource, Reading, SignatureState, read_bytes};
 use serde_json::{Value, json};
 
-use crate::build::{Order, cbor, chunk, exif, exif_segment, itxt, jpeg, manifests, png};
+use crate::build::{Order, cbor, chunk, exif, exif_segment, itxt, jpeg, manifests, png, text, ztxt};
 use crate::tools::line;
 
 const MADE: &str = "http://cv.iptc.org/newscodes/digitalsourcetype/trainedAlgorithmicMedia";
@@ -102,17 +102,32 @@ fn the_maker_of_what_was_only_delivered() {
 
 #[test]
 fn labels_that_are_not_signed() {
-    let packet = |properties: &str| {
-        let packet = format!(
+    let source = |properties: &str| {
+        format!(
             r#"<r:RDF xmlns:r="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns:e="http://iptc.org/std/Iptc4xmpExt/2008-02-29/" xmlns:q="http://ns.adobe.com/photoshop/1.0/"><r:Description {properties}/></r:RDF>"#
-        );
-        read_bytes(&png(&[itxt("XML:com.adobe.xmp", &packet, false)]))
+        )
     };
+    let packet = |properties: &str| read_bytes(&png(&[itxt("XML:com.adobe.xmp", &source(properties), false)]));
     let google = packet(&format!(r#"q:Credit="Made with Google AI" e:DigitalSourceType="{MADE}""#));
     assert_eq!(line(&google), "Google");
     assert!(google.notes.iter().any(|note| note.contains("not signed")), "{:?}", google.notes);
     let journey = format!(r#"e:DigitalImageGUID="01234567-89ab-cdef-0123-456789abcdef" e:DigitalSourceType="{MADE}""#);
     assert_eq!(line(&packet(&journey)), "Midjourney");
+    // Tools that save a copy may put the packet into a chunk of another kind.
+    for chunk in [text("XML:com.adobe.xmp", source(&journey)), ztxt("XML:com.adobe.xmp", &source(&journey))] {
+        assert_eq!(line(&read_bytes(&png(&[chunk]))), "Midjourney");
+    }
+    // The id under the name that the standard gives it, as Midjourney itself writes it.
+    let standard = journey.replace("DigitalImageGUID", "DigImageGUID");
+    assert_eq!(line(&packet(&standard)), "Midjourney");
+    // With the name of another tool or a credit, or an id of another kind, it is only a label.
+    for other in [
+        format!(r#"{standard} q:Credit="A. Studio""#),
+        format!(r#"{standard} xmlns:t="http://ns.adobe.com/xap/1.0/" t:CreatorTool="Some Editor""#),
+        standard.replace("01234567-89ab-cdef-0123-456789abcdef", "17"),
+    ] {
+        assert_eq!(line(&packet(&other)), "none", "{other}");
+    }
     // A label without a vendor is a claim, but not a generator.
     let labelled = packet(&format!(r#"e:DigitalSourceType="{MADE}""#));
     assert_eq!((line(&labelled).as_str(), labelled.claims.len()), ("none", 1));

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::graph::{self, is_queued};
+use super::widgets;
 use super::workflow::{self, is_workflow};
 use crate::Recipe;
 
@@ -102,7 +103,7 @@ fn list_drawn<'a>(graph: &'a Value, subgraph: &str, nodes: &mut Vec<ListedNode<'
         workflow::links(graph).map(|link| (link.number, (place(link.from), link.slot))).collect();
     for (id, node) in workflow::nodes(graph) {
         let Some(class) = workflow::class(node) else { continue };
-        let widgets = workflow::named_widgets(class, node).into_iter();
+        let widgets = widgets::named_widgets(class, node).into_iter();
         let mut inputs: Vec<(Cow<'a, str>, ListedInput<'a>)> =
             widgets.map(|(name, value)| (name.into(), ListedInput::Literal(value))).collect();
         // Muted and bypassed nodes do not run.

@@ -13,13 +13,14 @@ mod provider;
 mod switches;
 mod trace;
 mod values;
+mod widgets;
 mod workflow;
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::container::{Slot, Texts};
+use super::container::{Format, Slot, Texts};
 use super::fields::{self, At, Fields, at};
 use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
@@ -117,7 +118,8 @@ fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
     };
     let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
     let mut reader = GraphReader { graph: &graph, index, fields: &mut fields };
-    reader.read(texts.name.as_deref());
+    let is_video = texts.format.is_some_and(Format::is_video);
+    reader.read(texts.name.as_deref(), is_video);
     written_prompt(texts, &mut fields);
     fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
     fields.run_key = Some(Hash::of(value.to_string().as_bytes()));
@@ -150,9 +152,9 @@ struct GraphReader<'a> {
 }
 
 impl<'a> GraphReader<'a> {
-    fn read(&mut self, saved_as: Option<&str>) {
+    fn read(&mut self, saved_as: Option<&str>, is_video: bool) {
         let graph = self.graph;
-        let outputs = trace::outputs(graph, saved_as);
+        let outputs = trace::outputs(graph, saved_as, is_video);
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
         let asked =
             maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));

@@ -17,7 +17,7 @@ const MAX_OUTPUTS: usize = 100;
 /// The maximum number of passes.
 const MAX_PASSES: usize = 32;
 /// Inputs that do not lead to the image or latent that a node processes.
-const ASIDE: [&str; 32] = [
+const ASIDE: [&str; 33] = [
     "model",
     "clip",
     "vae",
@@ -50,6 +50,8 @@ const ASIDE: [&str; 32] = [
     "height",
     "filename_prefix",
     "lora_stack",
+    // Samples when it is applied to the latents that its node takes.
+    "upscaler",
 ];
 /// Inputs that bundle a model with its prompts.
 const PIPES: [&str; 11] = [
@@ -144,7 +146,13 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     let stepped = STEPS.iter().any(|name| has(name));
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
-    (has("guider") && has("sigmas"))
+    let modelled = node.inputs.get("model").is_some_and(Value::is_array);
+    // Some find their own schedule.
+    (has("guider") && (has("sigmas") || has("noise")))
+        // Some are guided by something else than a text.
+        || (seeded && stepped && modelled)
+        // The editor's graph may not tell which of its values are the steps.
+        || (seeded && modelled && latent && (has("conditioning") || has("positive")))
         // Guided without a negative side, or with one under another name.
         || (seeded && stepped && has("conditioning") && latent)
         || (seeded && sided && (stepped || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
@@ -160,8 +168,9 @@ pub(super) struct Outputs {
     pub(super) reason: &'static str,
 }
 
-/// Finds the node that saved the image: the one whose prefix matches the file name, or else the last one.
-pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
+/// Finds the node that saved the file: the one whose prefix matches its name, or else the last one. A node that saves
+/// videos did not save a still image, and the other way round.
+pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool) -> Outputs {
     let leads = |place: &usize| nearest(graph, *place, makes).is_some();
     let takes_image =
         |node: &Node| ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some());
@@ -175,7 +184,18 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>) -> Outputs {
             .filter(leads)
             .collect()
     };
-    let saves = of("save");
+    let saves_video = |place: &usize| {
+        graph
+            .node(*place)
+            .is_some_and(|node| graph.linked(node, "video").is_some() || class(node, "video") || class(node, "webm"))
+    };
+    let saves = if is_video {
+        let videos: Vec<usize> = of("save").into_iter().chain(of("combine")).filter(saves_video).collect();
+        if videos.is_empty() { of("save") } else { videos }
+    } else {
+        let (videos, stills): (Vec<usize>, Vec<usize>) = of("save").into_iter().partition(saves_video);
+        if stills.is_empty() { videos } else { stills }
+    };
     let fits = |place: &usize| {
         let prefix = graph.node(*place).and_then(|node| node.inputs.get("filename_prefix")?.as_str());
         prefix.zip(saved_as).and_then(|(prefix, name)| prefix_fit(prefix, name))

@@ -57,8 +57,8 @@ pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts)
                 texts.note(format!("a text of {length} bytes is left out, at byte {at}"));
                 input.skip(length)?;
             }
-            b"tEXt" => keyed(&input.bytes(length)?, Slot::PngChunk("tEXt"), at, texts),
-            b"comf" => keyed(&input.bytes(length)?, Slot::PngChunk("comf"), at, texts),
+            b"tEXt" => keyed(&input.bytes(length)?, "tEXt", at, texts),
+            b"comf" => keyed(&input.bytes(length)?, "comf", at, texts),
             b"zTXt" => compressed(&input.bytes(length)?, at, texts),
             b"iTXt" => international(&input.bytes(length)?, at, texts),
             b"caBX" if length <= jumbf::MAX_BYTES => jumbf::read(&input.bytes(length)?, at, texts),
@@ -79,9 +79,9 @@ pub(super) fn walk<R: Read + Seek>(input: &mut MediaInput<R>, texts: &mut Texts)
 }
 
 /// Reads `keyword NUL text`.
-fn keyed(bytes: &[u8], slot: Slot, at: u64, texts: &mut Texts) {
+fn keyed(bytes: &[u8], chunk: &'static str, at: u64, texts: &mut Texts) {
     let (key, value) = split_nul(bytes).unwrap_or((b"", bytes));
-    texts.add(slot, at, text::decode(key), trimmed(value));
+    add(chunk, at, key, value, texts);
 }
 
 /// Reads `keyword NUL method zlib`.
@@ -90,7 +90,7 @@ fn compressed(bytes: &[u8], at: u64, texts: &mut Texts) {
         return texts.note(format!("the zTXt chunk at byte {at} has no text"));
     };
     match texts.inflate(ZlibDecoder::new(deflated), true) {
-        Some(value) => texts.add(Slot::PngChunk("zTXt"), at, text::decode(key), trimmed(&value)),
+        Some(value) => add("zTXt", at, key, &value, texts),
         None => texts.note(format!("the zTXt chunk at byte {at} cannot be inflated")),
     }
 }
@@ -113,9 +113,15 @@ fn international(bytes: &[u8], at: u64, texts: &mut Texts) {
     let Some(value) = value else {
         return texts.note(format!("the iTXt chunk at byte {at} cannot be inflated"));
     };
+    add("iTXt", at, key, &value, texts);
+}
+
+/// Adds a text under its keyword. An XMP packet belongs into `iTXt`, but tools that save a copy of an image may put it
+/// into a chunk of another kind.
+fn add(chunk: &'static str, at: u64, key: &[u8], value: &[u8], texts: &mut Texts) {
     let key = text::decode(key);
-    let slot = if key == XMP_KEYWORD { Slot::Xmp } else { Slot::PngChunk("iTXt") };
-    texts.add(slot, at, key, trimmed(&value));
+    let slot = if key == XMP_KEYWORD { Slot::Xmp } else { Slot::PngChunk(chunk) };
+    texts.add(slot, at, key, trimmed(value));
 }
 
 fn split_nul(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
