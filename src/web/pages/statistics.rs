@@ -1,12 +1,12 @@
-//! Statistics of a workspace: activity by month, models, ratings, cost.
+//! Statistics of a workspace: activity by month or day, models, ratings, cost.
 
 use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
 use super::card;
-use crate::model::Status;
 use crate::model::query::facet_term;
+use crate::model::{Status, Timestamp};
 use crate::web::words;
 use crate::wire::{Api, Error, FacetCount, FacetsView, SearchRequest};
 use crate::workspace::{Overview, Workspace};
@@ -20,7 +20,7 @@ pub(super) const MAX_COSTED: usize = 5000;
 
 /// The statistics.
 pub(super) struct Statistics {
-    months: Vec<(String, usize)>,
+    activity: Activity,
     facets: FacetsView,
     iterations: u64,
     cost: BTreeMap<String, f64>,
@@ -40,7 +40,7 @@ impl Statistics {
             }
         }
         Ok(Statistics {
-            months: selection.months.iter().take(MONTHS).cloned().collect(),
+            activity: Activity::of(&selection.months, selection.rows.iter().map(|row| row.last_modified_at)),
             facets: found.facets.unwrap_or_default(),
             iterations: found.total,
             cost,
@@ -53,7 +53,7 @@ impl Statistics {
             section.block {
                 h2 { "Activity" }
                 p { (words::count(self.iterations, "iteration")) @if let Some(cost) = card::cost(&self.cost) { ", " (cost) @if self.partial { " in the newest " (words::count(MAX_COSTED as u64, "session")) } } }
-                @if self.months.len() > 1 { (chart(&self.months)) }
+                @if self.activity.counts.len() > 1 { (self.activity.chart()) }
             }
             div.halves {
                 (list("Models", "model", &self.facets.model))
@@ -63,20 +63,47 @@ impl Statistics {
     }
 }
 
-/// Renders sessions by month as bars, oldest first, with a table for screen readers.
-fn chart(months: &[(String, usize)]) -> Markup {
-    let most = months.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
-    let newest_last: Vec<&(String, usize)> = months.iter().rev().collect();
-    let height = |count: usize| (count * 80).div_ceil(most).max(2);
-    html! {
-        svg.chart viewBox={ "0 0 " (newest_last.len() * 60) " 118" } role="img" aria-label="Sessions by month of their last change" {
-            @for (at, (month, count)) in newest_last.iter().enumerate() {
-                rect x=(at * 60 + 8) y=(100 - height(*count) - 4) width="44" height=(height(*count)) rx="3" {}
-                text x=(at * 60 + 30) y=(100 - height(*count) - 9) text-anchor="middle" { (count) }
-                text.label x=(at * 60 + 30) y="114" text-anchor="middle" { (month.get(2..).unwrap_or(month)) }
+/// The numbers of sessions by the time of their last change, newest first.
+struct Activity {
+    /// The unit of time, for people.
+    unit: &'static str,
+    /// The length of what all labels have in common and is not shown.
+    shared: usize,
+    counts: Vec<(String, usize)>,
+}
+
+impl Activity {
+    /// Counts by month, or by day if everything is from one month. The times are newest first.
+    fn of(months: &[(String, usize)], times: impl Iterator<Item = Timestamp>) -> Activity {
+        if months.len() > 1 {
+            return Activity { unit: "month", shared: 2, counts: months.iter().take(MONTHS).cloned().collect() };
+        }
+        let mut counts: Vec<(String, usize)> = Vec::new();
+        for time in times {
+            let day: String = time.to_string().chars().take(10).collect();
+            match counts.last_mut() {
+                Some((known, count)) if *known == day => *count += 1,
+                _ => counts.push((day, 1)),
             }
         }
-        table.sr { caption { "Sessions by month" } tbody { @for (month, count) in newest_last { tr { th scope="row" { (month) } td { (count) } } } } }
+        Activity { unit: "day", shared: 5, counts }
+    }
+
+    /// Renders bars, oldest first, with a table for screen readers.
+    fn chart(&self) -> Markup {
+        let most = self.counts.iter().map(|(_, count)| *count).max().unwrap_or(1).max(1);
+        let newest_last: Vec<&(String, usize)> = self.counts.iter().rev().collect();
+        let height = |count: usize| (count * 80).div_ceil(most).max(2);
+        html! {
+            svg.chart viewBox={ "0 0 " (newest_last.len() * 60) " 118" } role="img" aria-label={ "Sessions by " (self.unit) " of their last change" } {
+                @for (at, (label, count)) in newest_last.iter().enumerate() {
+                    rect x=(at * 60 + 8) y=(100 - height(*count) - 4) width="44" height=(height(*count)) rx="3" {}
+                    text x=(at * 60 + 30) y=(100 - height(*count) - 9) text-anchor="middle" { (count) }
+                    text.label x=(at * 60 + 30) y="114" text-anchor="middle" { (label.get(self.shared..).unwrap_or(label)) }
+                }
+            }
+            table.sr { caption { "Sessions by " (self.unit) } tbody { @for (label, count) in newest_last { tr { th scope="row" { (label) } td { (count) } } } } }
+        }
     }
 }
 
@@ -94,5 +121,26 @@ fn list(heading: &str, facet: &str, counts: &[FacetCount]) -> Markup {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workspace_of_one_month_is_counted_by_day() {
+        let times = ["2025-12-11T23:59:59Z", "2025-12-11T00:00:00Z", "2025-12-09T12:00:00Z"];
+        let times = || times.iter().map(|time| time.parse::<Timestamp>().unwrap());
+        let month = |name: &str, count: usize| (name.to_owned(), count);
+        let days = Activity::of(&[month("2025-12", 3)], times());
+        assert_eq!(days.counts, [month("2025-12-11", 2), month("2025-12-09", 1)]);
+        let chart = days.chart().into_string();
+        assert!(chart.contains("Sessions by day") && chart.contains(">12-09<"), "{chart}");
+
+        let months = Activity::of(&[month("2025-12", 3), month("2025-11", 1)], times());
+        assert_eq!(months.counts.len(), 2);
+        let chart = months.chart().into_string();
+        assert!(chart.contains("Sessions by month") && chart.contains(">25-11<"), "{chart}");
     }
 }
