@@ -11,7 +11,7 @@ use std::path::Path;
 /// Whether symbolic links can be created without special privileges.
 pub(crate) const HAS_SYMLINKS: bool = cfg!(unix);
 
-/// Returns how many files this process may have open; `None` if there is no limit.
+/// Returns how many files this process may have open; `None` if it is unlimited.
 #[cfg(unix)]
 pub(crate) fn max_open_files() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).current
