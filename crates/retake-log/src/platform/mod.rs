@@ -12,5 +12,5 @@ pub(crate) use files::{
     restrict_dir, restrict_file, sync_dir, write_all_at,
 };
 pub(crate) use socket::{
-    HAS_TIMEOUTS, address, is_trusted, remove as remove_socket, restrict_listener, socket_name_of,
+    HAS_TIMEOUTS, address, is_trusted, read_available, remove as remove_socket, restrict_listener, socket_name_of,
 };

@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use interprocess::local_socket::prelude::*;
-use interprocess::local_socket::{ListenerOptions, Name};
+use interprocess::local_socket::{ListenerOptions, Name, Stream};
 
 /// Whether connecting, sending and receiving support timeouts. Named pipes do not: a slow client blocks a thread.
 pub(crate) const HAS_TIMEOUTS: bool = cfg!(unix);
@@ -48,6 +48,21 @@ pub(crate) fn is_trusted(socket: &Path, dir: &Path) -> bool {
 #[cfg(windows)]
 pub(crate) fn is_trusted(socket: &Path, dir: &Path) -> bool {
     socket == address(dir)
+}
+
+/// Reads the bytes that have arrived, without waiting. If there are none, the error is of kind `WouldBlock`.
+#[cfg(target_os = "linux")]
+pub(crate) fn read_available(stream: &Stream, buffer: &mut [u8]) -> io::Result<usize> {
+    use std::os::fd::AsFd;
+    let Stream::UdSocket(socket) = stream;
+    let (read, _) = rustix::net::recv(socket.as_fd(), buffer, rustix::net::RecvFlags::DONTWAIT)?;
+    Ok(read)
+}
+
+/// Does the same on other systems, on which sockets are not polled.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn read_available(_: &Stream, _: &mut [u8]) -> io::Result<usize> {
+    Err(io::ErrorKind::WouldBlock.into())
 }
 
 /// Removes a socket that is not in use. Named pipes disappear with their process.

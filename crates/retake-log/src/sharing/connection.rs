@@ -14,7 +14,8 @@ use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::platform::{HAS_TIMEOUTS, restrict_listener, socket_name_of};
+use super::polling::Polling;
+use crate::platform::{HAS_TIMEOUTS, read_available, restrict_listener, socket_name_of};
 pub(super) use crate::platform::{address, is_trusted, remove_socket as remove};
 
 /// The maximum size of a frame. The largest recipe takes a quarter of it.
@@ -48,6 +49,7 @@ struct Receiving {
     buffer: Vec<u8>,
     /// The current timeout of the socket.
     timeout: Option<Duration>,
+    polling: Polling,
 }
 
 /// A socket that accepts connections.
@@ -119,11 +121,15 @@ impl Connection {
     /// remains usable; after any other error it is not.
     pub(super) fn receive_bytes(&self, timeout: Option<Duration>) -> io::Result<Vec<u8>> {
         let mut receiving = self.receiving.lock();
+        let begun = Instant::now();
         // The deadline applies to the whole frame, not to each read.
         let mut deadline = None;
         loop {
             let missing = match receiving.next_frame()? {
-                NextFrame::Complete(frame) => return Ok(frame),
+                NextFrame::Complete(frame) => {
+                    receiving.polling.arrived_after(begun.elapsed());
+                    return Ok(frame);
+                }
                 NextFrame::Missing(missing) => missing,
             };
             let has_begun = !receiving.buffer.is_empty();
@@ -137,13 +143,24 @@ impl Connection {
             } else {
                 timeout
             };
-            self.set_timeout(&mut receiving, left)?;
-            match receiving.read_from(&self.stream, missing.clamp(READ_BYTES, MAX_READ_BYTES)) {
+            let wanted = missing.clamp(READ_BYTES, MAX_READ_BYTES);
+            let polled = if has_begun { None } else { receiving.poll(&self.stream, wanted) };
+            let read = match polled {
+                Some(read) => read,
+                None => {
+                    self.set_timeout(&mut receiving, left)?;
+                    receiving.read(wanted, |buffer| (&self.stream).read(buffer))
+                }
+            };
+            match read {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && has_begun => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(io::ErrorKind::TimedOut.into()),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    receiving.polling = Polling::default();
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -189,11 +206,19 @@ impl Receiving {
         Ok(NextFrame::Complete(frame))
     }
 
-    /// Reads available bytes, at most `length`.
-    fn read_from(&mut self, mut stream: &Stream, length: usize) -> io::Result<usize> {
+    /// Polls for the start of the next frame; `None` if nothing arrives while that is worthwhile.
+    fn poll(&mut self, stream: &Stream, length: usize) -> Option<io::Result<usize>> {
+        self.polling.poll(|| match self.read(length, |buffer| read_available(stream, buffer)) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            read => Some(read),
+        })
+    }
+
+    /// Appends at most `length` bytes to the buffer with `read`, which returns how many there are.
+    fn read(&mut self, length: usize, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
         let filled = self.buffer.len();
         self.buffer.resize(filled + length, 0);
-        let read = stream.read(self.buffer.get_mut(filled..).unwrap_or_default());
+        let read = read(self.buffer.get_mut(filled..).unwrap_or_default());
         self.buffer.truncate(filled + read.as_ref().map_or(0, |read| *read));
         read
     }

@@ -13,6 +13,7 @@ mod connection;
 mod owner;
 mod owner_wait;
 mod packed;
+mod polling;
 mod protocol;
 mod watch;
 
