@@ -1,5 +1,8 @@
 //! The network and the server fail while writers are active.
 
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         postgres_trial("faults::an_unreachable_server_is_named_after_a_bounded_time", unreachable),
         postgres_trial("faults::a_killed_server_loses_nothing_acknowledged", killed_server),
         postgres_trial("faults::a_suspended_client_delays_others_only_briefly", suspended_client),
+        postgres_trial("faults::a_connection_that_a_call_abandons_is_closed_at_once", abandoned_connection),
         postgres_trial("faults::a_closed_workspace_lets_go_of_its_connections", closing),
     ]
 }
@@ -192,23 +196,60 @@ fn suspended_client() {
     let log = open(&url);
     log.append(start("a", 0, "a")).unwrap();
     let day = retake_testutils::at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
-    let mut holder = std::process::Command::new("/usr/lib/postgresql/15/bin/psql")
-        .args(["-X", "-q", "-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", "postgres", "-d", "postgres"])
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    use std::io::{BufRead, BufReader, Write};
-    let script = format!(
-        "SET idle_in_transaction_session_timeout = '2s'; BEGIN; SELECT {schema}.lock_day({day}); SELECT 'locked';\n"
-    );
-    holder.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-    let output = BufReader::new(holder.stdout.take().unwrap());
-    assert!(output.lines().map_while(Result::ok).any(|line| line.contains("locked")));
+    let script = format!("SET idle_in_transaction_session_timeout = '2s'; BEGIN; SELECT {schema}.lock_day({day})");
+    let _holder = Holder::start(server, &script);
     let ack = log.append(start("b", 0, "b")).unwrap();
     assert_eq!(ack.head.id.number().get(), 2);
-    let _ = holder.kill();
-    holder.wait().unwrap();
+}
+
+/// A lone append waits for a lock on a connection that only its own thread drives.
+fn abandoned_connection() {
+    let server = Postgres::start(&[]);
+    let url = server.workspace();
+    let schema = url.rsplit('=').next().unwrap().to_owned();
+    let log = Arc::new(open(&url));
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    let connections = || {
+        let pids = "SELECT string_agg(pid::text, ' ') FROM pg_stat_activity WHERE application_name = 'retake'";
+        server.sql(pids).unwrap().split_whitespace().map(str::to_owned).collect::<HashSet<String>>()
+    };
+    let before = connections();
+    let holder = Holder::start(&server, &format!("BEGIN; SELECT 1 FROM {schema}.heads FOR UPDATE"));
+    let writer = {
+        let log = Arc::clone(&log);
+        std::thread::spawn(move || log.append(record(id, "b", 1, "b")).unwrap())
+    };
+    wait_until("the connection is closed while the append is repeated on another", || {
+        !before.is_subset(&connections())
+    });
+    drop(holder);
+    assert_eq!(writer.join().unwrap().index, Some(1));
+}
+
+/// A client that keeps a transaction open until it is dropped.
+struct Holder(Child);
+
+impl Holder {
+    fn start(server: &Postgres, script: &str) -> Holder {
+        let mut child = Command::new("/usr/lib/postgresql/15/bin/psql")
+            .args(["-X", "-q", "-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", "postgres", "-d", "postgres"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let script = format!("{script}; SELECT 'locked';\n");
+        child.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        assert!(output.lines().map_while(Result::ok).any(|line| line.contains("locked")));
+        Holder(child)
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn closing() {

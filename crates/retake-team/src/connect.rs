@@ -1,5 +1,5 @@
 //! Connections: the runtime, a bounded pool, and calls that are retried until they succeed, fail permanently, or time
-//! out.
+//! out. `direct` has one more connection, for a thread that calls while no other does.
 //!
 //! A call is retried only if repeating it is safe: reads are, and appends are because of their idempotency key. A
 //! connection with any error is closed rather than reused, since a transaction may be open on it.
@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 use deadpool_postgres::{
     ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
 };
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::{sleep, timeout};
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
 use super::config::TlsMode;
+use super::direct::{Direct, DirectTurn};
 use super::{Config, Error, tls};
 
 /// How long a call is retried before a warning states the reason.
@@ -28,6 +30,8 @@ const NOTICE_AFTER: Duration = Duration::from_secs(2);
 /// The longest wait for a lock, except after [`begin_patiently`]. What another process has locked must not delay
 /// statements that also concern something else.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(200);
+/// The smallest number of connections of which one is direct. Two are left for attempts that take a second one.
+const MIN_SIZE_WITH_DIRECT: usize = 3;
 /// The shortest and the longest pause between two attempts.
 pub(crate) const BACKOFF: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(500));
 
@@ -36,6 +40,8 @@ pub(crate) struct Server {
     pub(crate) config: Config,
     pool: Pool,
     runtime: Option<tokio::runtime::Runtime>,
+    /// `None` if the pool would be too small without its connection.
+    direct: Option<Direct>,
 }
 
 /// The result of one attempt of a call.
@@ -63,28 +69,12 @@ impl Server {
             .enable_all()
             .build()
             .map_err(Error::Runtime)?;
-        let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let manager = match &config.tls {
-            TlsMode::Plaintext => Manager::from_config(config.postgres.clone(), NoTls, settings),
-            TlsMode::Verified(authorities) => {
-                Manager::from_config(config.postgres.clone(), tls::connector(authorities.as_deref())?, settings)
-            }
+        let (pooled, direct) = match config.pool_size {
+            size @ ..MIN_SIZE_WITH_DIRECT => (size, None),
+            size => (size - 1, Some(Direct::default())),
         };
-        let set_up = session_settings(config.attempt_timeout);
-        let hook = Hook::async_fn(move |client, _| {
-            let set_up = set_up.clone();
-            Box::pin(async move { client.batch_execute(&set_up).await.map_err(HookError::Backend) })
-        });
-        let pool = Pool::builder(manager)
-            .max_size(config.pool_size)
-            .runtime(Runtime::Tokio1)
-            .wait_timeout(Some(config.attempt_timeout))
-            .create_timeout(Some(config.attempt_timeout))
-            .recycle_timeout(Some(Duration::from_secs(2)))
-            .post_create(hook)
-            .build()
-            .map_err(|error| Error::Config(error.to_string()))?;
-        Ok(Arc::new(Server { config, pool, runtime: Some(runtime) }))
+        let pool = pool(&config, pooled)?;
+        Ok(Arc::new(Server { config, pool, runtime: Some(runtime), direct }))
     }
 
     /// Runs `attempt` until it succeeds, fails permanently, or times out. May be called from any thread, including
@@ -94,9 +84,18 @@ impl Server {
         T: Send + 'static,
         F: for<'a> Fn(&'a Lease) -> Attempt<'a, T> + Send + Sync + 'static,
     {
-        if let Some(runtime) = self.runtime_for_this_thread() {
-            return runtime.block_on(self.retry(&attempt));
+        match self.runtime_for_this_thread() {
+            Some(runtime) => runtime.block_on(self.retry(&attempt)),
+            None => self.call_in_background(attempt),
         }
+    }
+
+    /// Does the same on the threads of the runtime, where an attempt may take further connections.
+    pub(crate) fn call_in_background<T, F>(self: &Arc<Self>, attempt: F) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        F: for<'a> Fn(&'a Lease) -> Attempt<'a, T> + Send + Sync + 'static,
+    {
         let (sender, receiver) = mpsc::sync_channel(1);
         let server = Arc::clone(self);
         self.spawn(async move {
@@ -118,10 +117,13 @@ impl Server {
         }
     }
 
-    /// Returns the runtime, unless this thread belongs to one, whose tasks must not wait.
-    fn runtime_for_this_thread(&self) -> Option<&tokio::runtime::Runtime> {
-        let is_plain = tokio::runtime::Handle::try_current().is_err();
-        self.runtime.as_ref().filter(|_| is_plain)
+    /// Returns a runtime on which this thread may wait; `None` if it belongs to one, whose tasks must not wait.
+    fn runtime_for_this_thread(&self) -> Option<CallerRuntime<'_>> {
+        if Handle::try_current().is_ok() {
+            return None;
+        }
+        let turn = self.direct.as_ref().and_then(|direct| direct.try_turn(&self.config));
+        turn.map(CallerRuntime::Direct).or_else(|| self.runtime.as_ref().map(CallerRuntime::Shared))
     }
 
     /// Runs a task in the background.
@@ -175,9 +177,11 @@ impl Server {
         answer
     }
 
-    /// Takes a connection from the pool.
+    /// Takes a connection of the runtime that polls this.
     pub(crate) async fn lease(&self) -> Result<Lease, Failure> {
-        match self.pool.get().await {
+        let is_direct = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let direct = self.direct.as_ref().filter(|_| is_direct).and_then(Direct::pool);
+        match direct.as_ref().unwrap_or(&self.pool).get().await {
             Ok(object) => Ok(Lease { object: Some(object) }),
             Err(PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error))) => {
                 Err(classify(error))
@@ -202,9 +206,29 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.pool.close();
+        if let Some(direct) = &self.direct {
+            direct.close();
+        }
         if let Some(runtime) = self.runtime.take() {
             // Blocking is not allowed on an async thread, and not necessary: calls block their callers.
             runtime.shutdown_background();
+        }
+    }
+}
+
+/// A runtime on which a calling thread waits.
+enum CallerRuntime<'a> {
+    /// The thread drives its connection itself.
+    Direct(DirectTurn<'a>),
+    /// The threads of the runtime drive the connection, and wake this one.
+    Shared(&'a tokio::runtime::Runtime),
+}
+
+impl CallerRuntime<'_> {
+    fn block_on<T>(self, task: impl Future<Output = T>) -> T {
+        match self {
+            CallerRuntime::Direct(turn) => turn.block_on(task),
+            CallerRuntime::Shared(runtime) => runtime.block_on(task),
         }
     }
 }
@@ -232,6 +256,31 @@ impl Drop for Lease {
             drop(Object::take(object));
         }
     }
+}
+
+/// Creates a pool of at most `size` connections, which are driven by the runtime that first uses them.
+pub(crate) fn pool(config: &Config, size: usize) -> Result<Pool, Error> {
+    let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+    let manager = match &config.tls {
+        TlsMode::Plaintext => Manager::from_config(config.postgres.clone(), NoTls, settings),
+        TlsMode::Verified(authorities) => {
+            Manager::from_config(config.postgres.clone(), tls::connector(authorities.as_deref())?, settings)
+        }
+    };
+    let set_up = session_settings(config.attempt_timeout);
+    let hook = Hook::async_fn(move |client, _| {
+        let set_up = set_up.clone();
+        Box::pin(async move { client.batch_execute(&set_up).await.map_err(HookError::Backend) })
+    });
+    Pool::builder(manager)
+        .max_size(size)
+        .runtime(Runtime::Tokio1)
+        .wait_timeout(Some(config.attempt_timeout))
+        .create_timeout(Some(config.attempt_timeout))
+        .recycle_timeout(Some(Duration::from_secs(2)))
+        .post_create(hook)
+        .build()
+        .map_err(|error| Error::Config(error.to_string()))
 }
 
 impl From<tokio_postgres::Error> for Failure {

@@ -62,7 +62,7 @@ impl PgLog {
     fn is_behind_transaction_pooler(&self) -> Result<bool, Error> {
         let server = std::sync::Arc::clone(&self.server);
         let pool_size = self.server.config.pool_size;
-        self.server.call(move |first| {
+        self.server.call_in_background(move |first| {
             let server = std::sync::Arc::clone(&server);
             Box::pin(async move {
                 if pool_size < 2 {

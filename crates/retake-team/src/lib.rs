@@ -33,6 +33,7 @@ mod cache;
 mod carrier;
 mod config;
 mod connect;
+mod direct;
 mod error;
 mod follow;
 mod health;
