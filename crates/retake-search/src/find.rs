@@ -1,6 +1,7 @@
 //! Assembles the page, the total and the counts from the matching sets of all segments.
 
 use std::collections::BinaryHeap;
+use std::thread;
 
 use super::bytes::Damage;
 use super::columns::Section;
@@ -9,46 +10,46 @@ use super::doc::{SessionKey, TAG, key_of, pixels, session_of};
 use super::evaluate::{SegmentView, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
-use super::{Found, Hit, Question, SIMILAR, SearchKey, Sort};
+use super::{Facets, Found, Hit, Question, SIMILAR, SearchKey, Sort};
 
 /// Searches these segments, using several threads from `worth_threads` documents on.
 pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u64) -> Result<Found, Damage> {
     let plan = plan(&question.query, parts)?;
+    let sets = evaluate_all(&plan, parts, worth_threads)?;
+    let matches = parts.iter().enumerate().zip(sets).map(|((at, part), set)| Matches::new(question, at, part, set));
+    let matches = matches.collect::<Result<Vec<_>, _>>()?;
+    let total = matches.iter().map(|matches| matches.set.len()).sum();
+    // Facets take about as long as hits, and both only read the sets.
+    let (found, facets) = thread::scope(|scope| {
+        let count = || question.facets.then(|| facets(parts, &matches)).transpose();
+        let counting = (question.facets && total >= worth_threads).then(|| scope.spawn(count));
+        let found = hits(question, parts, &matches, total);
+        let facets = match counting {
+            Some(counting) => counting.join().unwrap_or_else(|_| Err(Damage::new("a thread panicked"))),
+            None => count(),
+        };
+        (found, facets)
+    });
+    Ok(Found { facets: facets?, ..found? })
+}
+
+/// Returns the hits of the requested page.
+fn hits(question: &Question, parts: &[SegmentView], matches: &[Matches<'_>], total: u64) -> Result<Found, Damage> {
     let mut best = TopHits::new(question, parts);
     let mut firsts = FirstPerSession::default();
-    let mut counts = Counts::default();
-    let mut found = Found::default();
-    for ((at, part), set) in parts.iter().enumerate().zip(evaluate_all(&plan, parts, worth_threads)?) {
-        let segment = &part.segment;
-        let mut set = set.minus(&part.dead);
-        if let Some(id) = question.except
-            && let Some(itself) = segment.find(key_of(id.session), id.index)?
-        {
-            set = set.keep(|doc| doc != itself);
-        }
-        if set.is_empty() {
-            continue;
-        }
-        let from = Part { at, segment, per_session: question.per_session };
-        match question.perceptual_hash {
-            Some(perceptual_hash) => {
-                let wanted = (perceptual_hash.0, question.pixels.map(pixels));
-                let ranks = similar(segment, &set, wanted)?;
-                set = Set::of(ranks.iter().map(|(doc, _)| *doc).collect(), segment.docs());
+    let mut found = Found { total, ..Found::default() };
+    for matches in matches {
+        match &matches.order {
+            RankOrder::Equal => matches.offer(|_| 0, question, &mut best, &mut firsts)?,
+            RankOrder::Rating(ratings) => {
+                let lacks = |doc: u32| 5 - u32::from(ratings.get(doc as usize).copied().unwrap_or(0)).min(5);
+                matches.offer(lacks, question, &mut best, &mut firsts)?;
+            }
+            RankOrder::Likeness(ranks) => {
                 let place = |doc: u32| ranks.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
                 let rank = |doc: u32| place(doc).and_then(|at| ranks.get(at)).map_or(SIMILAR + 1, |found| found.1);
-                from.take(&set, rank, &mut best, &mut firsts)?;
+                matches.offer(rank, question, &mut best, &mut firsts)?;
             }
-            None if question.sort == Sort::Best => {
-                let ratings = segment.column::<u8>(Section::Rating.place())?;
-                let lacks = |doc: u32| 5 - u32::from(ratings.get(doc as usize).copied().unwrap_or(0)).min(5);
-                from.take(&set, lacks, &mut best, &mut firsts)?;
-            }
-            None => from.take(&set, |_| 0, &mut best, &mut firsts)?,
-        }
-        found.total += set.len();
-        if question.facets {
-            counts.take(segment, &set, parts)?;
         }
     }
     if question.per_session {
@@ -63,28 +64,71 @@ pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u6
         let siblings = firsts.get(key_of(place.id.session)).map(|first| first.matching);
         found.hits.push(Hit { siblings, ..hit(&part.segment, doc, place, question.perceptual_hash.is_some())? });
     }
-    found.facets = question.facets.then(|| counts.into_facets());
     Ok(found)
 }
 
-/// The segment that documents come from, and whether one per session is enough.
-struct Part<'a> {
-    at: usize,
-    segment: &'a Segment,
-    per_session: bool,
+/// Counts all matches per value of each facet.
+fn facets(parts: &[SegmentView], matches: &[Matches<'_>]) -> Result<Facets, Damage> {
+    let mut counts = Counts::default();
+    for matches in matches.iter().filter(|matches| !matches.set.is_empty()) {
+        counts.take(matches.segment, &matches.set, parts)?;
+    }
+    Ok(counts.into_facets())
 }
 
-impl Part<'_> {
-    fn take(
+/// The matching documents of a segment.
+struct Matches<'a> {
+    /// The number of the segment.
+    at: usize,
+    segment: &'a Segment,
+    set: Set,
+    order: RankOrder<'a>,
+}
+
+/// What hits are ordered by, before their times.
+enum RankOrder<'a> {
+    Equal,
+    /// The ratings of all documents; the best come first.
+    Rating(&'a [u8]),
+    /// The rank of each matching document, ascending by document.
+    Likeness(Vec<(u32, u32)>),
+}
+
+impl<'a> Matches<'a> {
+    /// Takes the set that a query matches in a segment, and leaves out superseded and excluded documents.
+    fn new(question: &Question, at: usize, part: &'a SegmentView, set: Set) -> Result<Matches<'a>, Damage> {
+        let segment = part.segment.as_ref();
+        let mut set = set.minus(&part.dead);
+        if let Some(id) = question.except
+            && let Some(itself) = segment.find(key_of(id.session), id.index)?
+        {
+            set = set.keep(|doc| doc != itself);
+        }
+        let order = match question.perceptual_hash {
+            _ if set.is_empty() => RankOrder::Equal,
+            Some(perceptual_hash) => {
+                let wanted = (perceptual_hash.0, question.pixels.map(pixels));
+                let ranks = similar(segment, &set, wanted)?;
+                set = Set::of(ranks.iter().map(|(doc, _)| *doc).collect(), segment.docs());
+                RankOrder::Likeness(ranks)
+            }
+            None if question.sort == Sort::Best => RankOrder::Rating(segment.column::<u8>(Section::Rating.place())?),
+            None => RankOrder::Equal,
+        };
+        Ok(Matches { at, segment, set, order })
+    }
+
+    fn offer(
         &self,
-        set: &Set,
         rank: impl Fn(u32) -> u32,
+        question: &Question,
         best: &mut TopHits,
         firsts: &mut FirstPerSession,
     ) -> Result<(), Damage> {
-        match self.per_session {
-            true => firsts.take(self.at, self.segment, set, rank),
-            false => best.take(self.at, self.segment, set, rank),
+        match self.set.is_empty() {
+            true => Ok(()),
+            false if question.per_session => firsts.take(self.at, self.segment, &self.set, rank),
+            false => best.take(self.at, self.segment, &self.set, rank),
         }
     }
 }
@@ -140,18 +184,28 @@ struct TopHits {
     unsorted: Vec<RoughHit>,
 }
 
-/// A hit with the part of its key that is found in columns. Hits with the same rank and time are ordered by their ids.
+/// A hit with the part of its key that is found in columns. Hits of the same order are sorted by their full keys.
 #[derive(Clone, Copy)]
 struct RoughHit {
-    rank: u32,
-    made: i64,
+    order: u64,
     part: u32,
     doc: u32,
 }
 
 impl RoughHit {
-    fn order(&self) -> (u32, std::cmp::Reverse<i64>) {
-        (self.rank, std::cmp::Reverse(self.made))
+    /// The number of bits of the time, in milliseconds.
+    const TIME_BITS: u32 = 48;
+    /// The latest time that is ordered by itself, more than 4000 years from 1970.
+    const MAX_TIME: i64 = (1 << (RoughHit::TIME_BITS - 1)) - 1;
+
+    /// Combines rank and time into one number, since selecting from a million of them is limited by memory.
+    fn order(rank: u32, made: i64) -> u64 {
+        let age = RoughHit::MAX_TIME - made.clamp(-RoughHit::MAX_TIME, RoughHit::MAX_TIME);
+        u64::from(rank) << RoughHit::TIME_BITS | age.cast_unsigned()
+    }
+
+    fn rank(&self) -> u32 {
+        u32::try_from(self.order >> RoughHit::TIME_BITS).unwrap_or(u32::MAX)
     }
 }
 
@@ -182,7 +236,8 @@ impl TopHits {
                 return;
             }
             // There are far fewer segments than fit into this.
-            let rough = RoughHit { rank, made, part: u32::try_from(part).unwrap_or(u32::MAX), doc };
+            let part_number = u32::try_from(part).unwrap_or(u32::MAX);
+            let rough = RoughHit { order: RoughHit::order(rank, made), part: part_number, doc };
             if self.is_deep && !after.is_some_and(std::cmp::Ordering::is_eq) {
                 self.unsorted.push(rough);
                 return;
@@ -218,19 +273,20 @@ impl TopHits {
             return Ok(Vec::new());
         }
         let last = most.min(unsorted.len()) - 1;
-        let (_, first, rest) = unsorted.select_nth_unstable_by_key(skip, RoughHit::order);
-        let first = first.order();
+        let (_, first, rest) = unsorted.select_nth_unstable_by_key(skip, |hit| hit.order);
+        let first = first.order;
         let last = match last - skip {
             0 => first,
-            beyond => rest.select_nth_unstable_by_key(beyond - 1, RoughHit::order).1.order(),
+            beyond => rest.select_nth_unstable_by_key(beyond - 1, |hit| hit.order).1.order,
         };
-        let before = unsorted.iter().filter(|hit| hit.order() < first).count();
-        let near = unsorted.iter().filter(|hit| (first..=last).contains(&hit.order()));
+        let before = unsorted.iter().filter(|hit| hit.order < first).count();
+        let near = unsorted.iter().filter(|hit| (first..=last).contains(&hit.order));
         let mut page: Vec<(SearchKey, usize, u32)> = Vec::new();
-        for RoughHit { rank, made, part, doc } in near.copied() {
-            let at = part as usize;
-            let Some(part) = parts.get(at) else { continue };
-            page.push((key_in(&part.segment, doc, rank, made)?, at, doc));
+        for hit in near {
+            let at = hit.part as usize;
+            let Some(segment) = parts.get(at).map(|part| &part.segment) else { continue };
+            let made = segment.column::<i64>(Section::Made.place())?.get(hit.doc as usize).copied().unwrap_or(i64::MIN);
+            page.push((key_in(segment, hit.doc, hit.rank(), made)?, at, hit.doc));
         }
         page.sort_unstable();
         Ok(page.into_iter().skip(skip - before).take(most - skip).collect())
