@@ -107,6 +107,26 @@ function remember() {
 
 // The survey.
 
+/**
+ * Returns the heights of rows that show their images largest: in proportion to the number of images in each, but no row
+ * wider than the window. `caps` are the heights at which the rows are that wide.
+ */
+function heightsOf(rows, caps, room) {
+  const heights = new Array(rows.length).fill(0);
+  let open = rows.map((_, at) => at);
+  let left = room;
+  for (;;) {
+    const count = open.reduce((sum, at) => sum + rows[at].length, 0);
+    const full = open.filter((at) => caps[at] * count <= left * rows[at].length);
+    if (full.length === 0) {
+      for (const at of open) heights[at] = (left * rows[at].length) / count;
+      return heights;
+    }
+    for (const at of full) { heights[at] = caps[at]; left -= caps[at]; }
+    open = open.filter((at) => !full.includes(at));
+  }
+}
+
 /** Finds the rows of tiles that show the images largest. Tries every way to break the sequence into rows, at most 2048.
     */
 function layout() {
@@ -124,13 +144,13 @@ function layout() {
     const rows = [[]];
     ratios.forEach((ratio, at) => { rows.at(-1).push(ratio); if (at < ratios.length - 1 && breaks & (1 << at)) rows.push([]); });
     if (narrow && rows.some((row) => row.length > 2)) continue;
-    const heights = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
+    const caps = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
     const room = high - rows.length * UNDER - (rows.length - 1) * GAP;
-    const shrink = Math.min(1, room / heights.reduce((sum, height) => sum + height, 0));
-    if (shrink <= 0) continue;
-    // Sum logarithms, so that doubling one tile does not make up for halving another.
-    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * (heights[at] * shrink) ** 2), 0), 0);
-    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at] * shrink, heights[at] * shrink])), rows: rows.map((row) => row.length) };
+    if (room <= 0) continue;
+    const heights = heightsOf(rows, caps, room);
+    // Sum logarithms, so that doubling one tile does not make up for halving another. Of equals, the one with a larger A.
+    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * heights[at] ** 2), 0), heights[0] / 1e6);
+    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at], heights[at]])), rows: rows.map((row) => row.length) };
     if (narrow && best && rows.length === Math.ceil(ratios.length / 2)) break;
   }
   let at = 0;

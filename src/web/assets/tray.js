@@ -72,7 +72,7 @@ function show() {
   box.replaceChildren(
     make("h2", {}, "Compare"),
     make("ol", {}, ...rows),
-    items.length < 2 ? make("p", { class: "muted" }, "Add one more to compare (c)") : null,
+    ...(items.length < 2 ? [make("p", { class: "muted" }, "Add one more to compare (c)")] : []),
     make("div", { class: "row" },
       make("button", { type: "button", class: "quiet", onclick: () => tray.clear() }, "Clear"),
       make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`)),
