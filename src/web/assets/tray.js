@@ -3,7 +3,8 @@
 // next to Compare in the menu and opens below it, so that it never covers the images.
 
 import { workspace } from "/here.js";
-import { all, key, make, one, part, say } from "./kit.js";
+import { all, make, one, part, say } from "./kit.js";
+import { key } from "./keys.js";
 
 const NAME = `retake-tray ${workspace}`;
 const SETS = `retake-sets ${workspace}`;

@@ -2,7 +2,8 @@
 // Parts of 60 cards are loaded as they come into view. The height of a part is only known once it is laid out; until
 // then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
-import { all, calmly, key, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { all, calmly, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { key } from "./keys.js";
 import { openActions, rateCard, withActions } from "./actions.js";
 import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
