@@ -426,6 +426,11 @@ await step("the tree shows every iteration and links to each", async () => {
   await until(() => page.locator("#drawing text", { hasText: "no image" }).count(), 1, "what has no image");
   await retake("record", "a harbour, drawn", "--session", id);
   await page.waitForFunction(() => document.querySelectorAll("#drawing a").length === 9);
+  await page.setViewportSize({ width: 900, height: 700 });
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  await until(() => page.locator("#drawing").evaluate((drawing) => drawing.getBoundingClientRect().width >= Number(drawing.getAttribute("viewBox").split(" ")[2])), true, "captions stay legible");
+  await page.setViewportSize({ width: 1440, height: 900 });
   await page.locator('#drawing a[href$="/4"]').click();
   await page.waitForURL(`**/sessions/${id}/4`);
 });

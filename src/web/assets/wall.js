@@ -253,11 +253,28 @@ function size() {
   const input = one("#size");
   if (!input) return;
   input.closest("label").hidden = false;
-  input.value = kept() ?? (innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220);
+  input.value = kept() ?? filling(innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220, Number(input.max));
   const apply = () => document.documentElement.style.setProperty("--row", `${input.value}px`);
   apply();
   input.addEventListener("input", () => settle(() => { apply(); heights = []; try { localStorage.setItem(SIZE_KEY, input.value); } catch { /* The size then lasts until the page is left. */ } }));
   input.addEventListener("change", look);
+}
+/** Returns the largest size at which everything is in sight: few images fill a large window. */
+function filling(usual, most) {
+  if (!wall || total > SIZE || innerWidth < 700) return usual;
+  const ratios = all(".item", wall).map((item) => Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || 0.6)));
+  const UNDER = 84;
+  for (let size = most; size > usual; size -= 10) {
+    let [high, row] = [0, 0];
+    const close = () => { high += size * Math.min(1.4, wall.clientWidth / row) + UNDER; };
+    for (const ratio of ratios) {
+      if (row > 0 && row + ratio * size > wall.clientWidth) { close(); row = 0; }
+      row += ratio * size + GAP;
+    }
+    close();
+    if (wallTop() + high < innerHeight) return size;
+  }
+  return usual;
 }
 function kept() { try { return localStorage.getItem(SIZE_KEY); } catch { return null; } }
 
