@@ -76,14 +76,15 @@ function hang(kept = false) {
   scrubber();
 }
 
+/** Returns the aspect ratio of a card. One without an image takes less space. */
+const ratioOf = (item) => Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || (one(".cover img", item) ? 1 : 0.6)));
+
 /** Prepares a card for scripts: its aspect ratio, date and checkbox. */
 function dress(element, before) {
   let day = before;
   const dated = wall.hasAttribute("data-dated");
   for (const item of all(".item", element)) {
-    // A card without an image takes less space.
-    const usual = one(".cover img", item) ? 1 : 0.6;
-    item.style.setProperty("--r", Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || usual)));
+    item.style.setProperty("--r", ratioOf(item));
     if (dated) {
       const own = dayName(item.dataset.at);
       one(".day", item)?.remove();
@@ -262,14 +263,15 @@ function size() {
 /** Returns the largest size at which everything is in sight: few images fill a large window. */
 function filling(usual, most) {
   if (!wall || total > SIZE || innerWidth < 700) return usual;
-  const ratios = all(".item", wall).map((item) => Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || 0.6)));
+  const ratios = all(".item", wall).map(ratioOf);
   const UNDER = 84;
   for (let size = most; size > usual; size -= 10) {
     let [high, row] = [0, 0];
     const close = () => { high += size * Math.min(1.4, wall.clientWidth / row) + UNDER; };
     for (const ratio of ratios) {
-      if (row > 0 && row + ratio * size > wall.clientWidth) { close(); row = 0; }
-      row += ratio * size + GAP;
+      const wide = Math.max(120, ratio * size);
+      if (row > 0 && row + wide > wall.clientWidth) { close(); row = 0; }
+      row += wide + GAP;
     }
     close();
     if (wallTop() + high < innerHeight) return size;
