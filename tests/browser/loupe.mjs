@@ -306,7 +306,7 @@ await step("another key is chosen for an action, and the two change places", asy
   await page.keyboard.press("t");
   await until(() => page.locator("#reject").getAttribute("aria-pressed"), "false", "no longer");
   await page.keyboard.press("x");
-  await until(() => page.locator("dialog h1").textContent(), "Tags of “Harbour” #2", "the other one has its key");
+  await until(async () => /^Tags of .* #2$/.test(await page.locator("dialog h1").textContent()), true, "the other one has its key");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
   await page.keyboard.press("?");
