@@ -22,6 +22,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("theme.js", SCRIPT, include_bytes!("assets/theme.js")),
     ("app.js", SCRIPT, include_bytes!("assets/app.js")),
     ("kit.js", SCRIPT, include_bytes!("assets/kit.js")),
+    ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     ("tray.js", SCRIPT, include_bytes!("assets/tray.js")),
     ("wall.js", SCRIPT, include_bytes!("assets/wall.js")),
     ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),

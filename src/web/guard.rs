@@ -28,12 +28,12 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
-use maud::{DOCTYPE, Markup, html};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Sleep, sleep};
 
-use super::reply::{self, ASK_AGAIN, refused};
+use super::reply::{ASK_AGAIN, refused};
 use super::state::Gallery;
+use super::token_page;
 use super::url;
 use super::wrong_tokens::Peer;
 
@@ -125,7 +125,7 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
             TokenSource::Address(to) => return Err(Box::new(redirect_with_cookie(token, &to))),
             TokenSource::None => {
                 let mut response = if text(headers, &ACCEPT).is_some_and(|kinds| kinds.contains("text/html")) {
-                    (StatusCode::UNAUTHORIZED, reply::html(token_page())).into_response()
+                    token_page::response()
                 } else {
                     refused(
                         StatusCode::UNAUTHORIZED,
@@ -169,30 +169,6 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
         ));
     }
     Ok(())
-}
-
-/// Renders the page for users without the token. Styles and scripts need the token too, so the page uses none.
-fn token_page() -> Markup {
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "Token needed · Retake" }
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-            }
-            body {
-                main {
-                    h1 { "This gallery asks for a token" }
-                    p { "Open the address that " code { "retake serve" } " printed, or enter the token that was set with " code { "--token" } "." }
-                    form method="get" action="/" {
-                        p { label { "Token " input type="password" name="token" autocomplete="current-password" required; } " " button type="submit" { "Open" } }
-                    }
-                }
-            }
-        }
-    }
 }
 
 /// Returns the host of the request. A request line with an absolute URL must agree with the header.
@@ -297,7 +273,9 @@ fn pass(token: &str, request: &Request) -> TokenSource {
     }
     let query = request.uri().query().unwrap_or_default();
     let mut rest: Vec<&str> = query.split('&').collect();
-    let named = rest.iter().position(|it| it.strip_prefix("token=").is_some_and(|it| same(&url::decode(it), token)));
+    // A form writes a space as a plus sign.
+    let is_it = |text: &str| same(&url::decode(text), token) || same(&url::decode(&text.replace('+', " ")), token);
+    let named = rest.iter().position(|it| it.strip_prefix("token=").is_some_and(is_it));
     match named {
         Some(at) if *request.method() == Method::GET => {
             rest.remove(at);

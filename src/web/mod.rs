@@ -36,6 +36,7 @@ mod readers;
 mod reply;
 mod server;
 mod state;
+mod token_page;
 mod url;
 mod words;
 mod write_timeout;

@@ -14,6 +14,7 @@ use axum::response::{IntoResponse, Response};
 use super::ranges;
 use super::reply::{FOREVER, Failed};
 use super::state::Gallery;
+use crate::export::ending;
 use crate::images::{self, ThumbSide};
 use crate::model::Hash;
 use crate::wire::{Error, ErrorKind};
@@ -50,10 +51,21 @@ pub(super) async fn original(
         let mut response = ranges::respond(file, bytes, &headers, &name);
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(mime_type));
         keep(response.headers_mut(), &name);
-        return Ok(response);
+        return Ok(named(response, &name));
     }
     let read = move |workspace: &Workspace| Ok(workspace.original(hash).map(|it| (it.data, it.mime_type))?);
-    served(&gallery, &name, &headers, read).await
+    Ok(named(served(&gallery, &name, &headers, read).await?, &name))
+}
+
+/// Adds a file name of a readable length, for a browser that saves the image. Pages name their downloads themselves.
+fn named(mut response: Response, name: &str) -> Response {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let short = name.get(..12).unwrap_or(name);
+    let value = kind.map(|kind| format!("inline; filename=\"{short}.{}\"", ending(kind)));
+    if let Some(value) = value.and_then(|value| HeaderValue::from_str(&value).ok()) {
+        response.headers_mut().entry(CONTENT_DISPOSITION).or_insert(value);
+    }
+    response
 }
 
 /// Handles `GET /thumbs/{hash}`: a small JPEG.

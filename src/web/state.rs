@@ -168,6 +168,11 @@ impl Gallery {
         self.0.token.as_deref()
     }
 
+    /// Returns whether only this machine reaches the gallery, whose users have its files at hand.
+    pub(super) fn is_local(&self) -> bool {
+        self.0.token.is_none()
+    }
+
     /// Reserves a permit for a listener; `None` if all are taken.
     pub(super) fn listener(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.0.listeners).try_acquire_owned().ok()

@@ -20,6 +20,29 @@ await step("a survey shows all images with names, as large as possible", async (
   await until(async () => { const areas = await boxes(); return Math.min(...areas) > 0.9 * Math.max(...areas); }, true, "none is much smaller");
 });
 
+await step("rows of different heights use the window for any number of images", async () => {
+  await go(page, `/compare?refs=${refs(3, 5, 8)}`);
+  const share = () => page.locator(".tile .clip").evaluateAll((clips) => clips.map((clip) => clip.getBoundingClientRect()).reduce((sum, box) => sum + box.width * box.height, 0) / (innerWidth * innerHeight));
+  await until(async () => await share() > 0.55, true, "three");
+  await until(() => page.locator(".tile .clip").evaluateAll((clips) => clips.every((clip) => clip.getBoundingClientRect().bottom < innerHeight)), true, "all in sight");
+  await go(page, `/compare?refs=${refs(3, 5, 7, 8, 0)}`);
+  await until(async () => await share() > 0.6, true, "five");
+  await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
+});
+
+await step("the controls stay in one line, and the set below the pair in sight", async () => {
+  for (const width of [1280, 1440]) {
+    await page.setViewportSize({ width, height: 900 });
+    for (const mode of ["onion", "difference", "heat"]) {
+      await go(page, `/compare?refs=${refs(3, 5, 7, 8)}&view=pair&mode=${mode}`);
+      await until(() => page.locator(".cbar").evaluate((bar) => bar.getBoundingClientRect().height < 60), true, `${mode} at ${width}`);
+      await until(() => page.locator("#set .ref").first().evaluate((ref) => ref.getBoundingClientRect().bottom <= innerHeight), true, `names in ${mode} at ${width}`);
+    }
+  }
+  await page.setViewportSize({ width: 1440, height: 900 });
+  await go(page, `/compare?refs=${refs(3, 5, 7, 8)}`);
+});
+
 await step("keys rate, clear, undo, promote and remove the focused image", async () => {
   await page.keyboard.press("ArrowRight");
   await page.keyboard.press("ArrowRight");
@@ -167,6 +190,7 @@ await step("the menu opens the collected images", async () => {
   }
   await page.locator("#tray-count").click();
   await until(() => page.locator("#tray .named").allTextContents(), [3, 8].map((index) => `Harbour at dusk #${index}`), "the tray");
+  await until(async () => (await page.locator("#tray").innerText()).split("\n").filter(Boolean), ["Compare", "Harbour at dusk #3", "×", "Harbour at dusk #8", "×", "Clear", "Compare 2"], "and nothing else");
   await page.keyboard.press("Escape");
   await until(() => page.locator("#tray").isVisible(), false, "it closes");
   await page.getByRole("link", { name: "Compare" }).click();
@@ -194,6 +218,11 @@ await step("a named set can be opened again", async () => {
 await step("images are added from a search dialog", async () => {
   await go(page, `/compare?refs=${refs(3, 8)}`);
   await page.getByRole("button", { name: "Add…" }).first().click();
+  await page.waitForFunction(() => document.querySelectorAll(".pick").length > 10);
+  await until(() => page.locator(".pick img").evaluateAll((images) => {
+    const boxes = images.map((image) => image.getBoundingClientRect());
+    return boxes.some((box, at) => boxes.some((other, to) => to !== at && box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom));
+  }), false, "no image covers another");
   await page.getByRole("searchbox").last().fill("northern lights");
   await page.locator(".pick:not([disabled])").first().waitFor();
   await page.locator(".pick:not([disabled])").first().click();
@@ -234,12 +263,19 @@ for (const colorScheme of ["light", "dark"]) {
       heat: `/compare?refs=${refs(3, 8)}&mode=heat`,
       skipped: `/compare?refs=${refs(3, 8)},nothing`,
       alone: `/compare?refs=${refs(3)}`,
+      difference: `/compare?refs=${refs(3, 8)}&mode=difference`,
+      "pair-of-four": `/compare?refs=${refs(3, 5, 7, 8)}&view=pair`,
+      add: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.getByRole("button", { name: "Add…" }).first().click(); await it.locator(".pick").first().waitFor(); }],
+      keys: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.keyboard.press("?"); }],
+      sets: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.locator(".sets summary").click(); }],
+      tray: [`/sessions/${harbour}/8`, async (it) => { await it.locator("#tray-count").click(); }],
     };
-    for (const [name, path] of Object.entries(states)) {
+    for (const [name, [path, act]] of Object.entries(states).map(([called, state]) => [called, [state].flat()])) {
       await step(`${name} in ${colorScheme} at ${width}`, async () => {
         await go(looked, path);
         await looked.waitForFunction(() => [...document.images].every((image) => image.complete || image.loading === "lazy"));
         await looked.waitForFunction(() => !document.querySelector("[data-waiting]"));
+        await act?.(looked);
         await looked.screenshot({ path: `${shots}/compare-${name}-${colorScheme}-${width}.png` });
         await until(async () => await looked.evaluate(() => document.documentElement.scrollWidth <= innerWidth), true, "it does not scroll sideways");
         const found = await looked.evaluate(() => axe.run(document, { resultTypes: ["violations"] }));

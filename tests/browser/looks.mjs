@@ -29,8 +29,8 @@ const pages = {
 
 const opened = [];
 for (const colorScheme of ["light", "dark"]) {
-  // A phone, a desktop, and the largest screen, on which only pages with images change.
-  for (const [width, height] of [[360, 800], [1440, 900], [3840, 2160]]) {
+  // A phone, a desktop, a large and the largest screen, on which only pages with images change further.
+  for (const [width, height] of [[360, 800], [1440, 900], [2560, 1440], [3840, 2160]]) {
     const page = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height } });
     opened.push(page);
     await page.addInitScript({ path: axePath });

@@ -287,6 +287,59 @@ await step("single-character shortcuts can be turned off", async () => {
   await page.waitForSelector("dialog", { state: "detached" });
 });
 
+await step("another key is chosen for an action, and the two change places", async () => {
+  await go(page, `/sessions/${id}/2`);
+  await page.keyboard.press("?");
+  const shown = (usual) => page.locator(`dialog [data-key="${usual}"]`).textContent();
+  await page.locator('dialog [data-key="x"]').click();
+  await page.keyboard.press("5");
+  await until(() => page.locator("dialog [role=status]").textContent(), "Choose a letter or a sign", "digits are ratings");
+  await page.keyboard.press("t");
+  await until(async () => [await shown("x"), await shown("t")], ["t", "x"], "exchanged");
+  await until(() => page.evaluate(() => document.activeElement.dataset.key), "x", "the focus stays");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  await page.keyboard.press("t");
+  await until(() => page.locator("#reject").getAttribute("aria-pressed"), "true", "rejected with the new key");
+  await page.keyboard.press("t");
+  await until(() => page.locator("#reject").getAttribute("aria-pressed"), "false", "no longer");
+  await page.keyboard.press("x");
+  await until(async () => /^Tags of .* #2$/.test(await page.locator("dialog h1").textContent()), true, "the other one has its key");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+  await page.keyboard.press("?");
+  await page.getByRole("button", { name: "Reset keys" }).click();
+  await until(async () => [await shown("x"), await shown("t")], ["x", "t"], "as usual");
+  await page.keyboard.press("Escape");
+  await page.waitForSelector("dialog", { state: "detached" });
+});
+
+await step("an image that fits is dragged out of the window as its original", async () => {
+  await go(page, `/sessions/${id}/3`);
+  await ready(page);
+  await fresh(page);
+  const { images: [image] } = await ask("get-iteration", { reference: `${id}#3` });
+  await page.evaluate(() => addEventListener("dragstart", (event) => { globalThis.dragged = event.defaultPrevented ? "nothing" : event.dataTransfer.getData("DownloadURL"); }));
+  const box = await boxOf(page.locator("#frame"));
+  const [x, y] = [box.x + box.width / 2, box.y + box.height / 2];
+  const drag = async () => { await page.mouse.move(x, y); await page.mouse.down(); await page.mouse.move(x + 60, y + 30, { steps: 5 }); await page.mouse.up(); };
+  await drag();
+  await until(() => page.evaluate(() => globalThis.dragged?.replace(/http:\/\/[^/]+/, "")), `image/png:${id}-3.png:/images/${image.hash}`, "the file and its name");
+  await page.keyboard.press("z");
+  await page.waitForFunction(() => document.querySelector(".frame").dataset.zoomed === "yes");
+  await drag();
+  await until(() => page.evaluate(() => globalThis.dragged), "nothing", "a zoomed image is moved instead");
+  await page.keyboard.press("Escape");
+});
+
+await step("the path of the file is copied at this machine", async () => {
+  await page.locator('details[data-name="file"] summary').click();
+  const { images: [image] } = await ask("get-iteration", { reference: `${id}#3` });
+  await until(async () => (await page.getByRole("button", { name: "Copy path" }).getAttribute("data-text")).replaceAll("/", "").includes(image.hash.slice(2)), true, "the path");
+});
+
 await step("the theme is chosen in the header and kept", async () => {
   const paper = () => page.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
   const light = await paper();
@@ -373,6 +426,11 @@ await step("the tree shows every iteration and links to each", async () => {
   await until(() => page.locator("#drawing text", { hasText: "no image" }).count(), 1, "what has no image");
   await retake("record", "a harbour, drawn", "--session", id);
   await page.waitForFunction(() => document.querySelectorAll("#drawing a").length === 9);
+  await page.setViewportSize({ width: 900, height: 700 });
+  await page.reload();
+  await page.waitForSelector("html[data-ready]");
+  await until(() => page.locator("#drawing").evaluate((drawing) => drawing.getBoundingClientRect().width >= Number(drawing.getAttribute("viewBox").split(" ")[2])), true, "captions stay legible");
+  await page.setViewportSize({ width: 1440, height: 900 });
   await page.locator('#drawing a[href$="/4"]').click();
   await page.waitForURL(`**/sessions/${id}/4`);
 });
@@ -415,7 +473,7 @@ const states = {
   rtl: [`/sessions/${comfy.session.id}`],
 };
 for (const colorScheme of ["light", "dark"]) {
-  for (const [width, height] of [[390, 844], [1440, 900]]) {
+  for (const [width, height] of [[390, 844], [1440, 900], [2560, 1440]]) {
     const touch = width < 900 ? { hasTouch: true } : {};
     const it = await open({ colorScheme, bypassCSP: true, reducedMotion: "reduce", viewport: { width, height }, ...touch });
     await it.addInitScript({ path: axePath });

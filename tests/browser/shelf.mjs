@@ -66,6 +66,41 @@ await step("sort orders, and a filter for ratings of 4 or 5", async () => {
   await until(async () => await page.locator("#wall .rated").count() > 0, true, "only what is rated");
 });
 
+await step("sessions are sorted by their number of takes", async () => {
+  await go(page, "/");
+  await page.locator("summary", { hasText: "Sort" }).click();
+  await page.getByRole("link", { name: "Most takes" }).click();
+  await page.waitForURL("**/?sort=takes");
+  await page.waitForSelector("html[data-ready]");
+  const counts = (await listed()).map((session) => session.iterationCount).toSorted((a, b) => b - a);
+  await until(() => page.locator("#wall .takes").evaluateAll((all) => all.map((it) => parseInt(it.textContent))), counts.filter((count) => count > 1), "the most first");
+});
+
+await step("ranges are chosen without writing a query", async () => {
+  await go(page, "/search?q=lighthouse");
+  const form = page.locator(".ranges");
+  await form.getByLabel("Steps from").fill("20");
+  await form.getByLabel("Steps to").fill("30");
+  await form.getByRole("button", { name: "Apply" }).click();
+  await until(() => page.locator("#search").inputValue(), "lighthouse steps:20..30", "it is a query");
+  const { totalMatches } = await ask("search-iterations", { query: "lighthouse steps:20..30" });
+  await until(() => page.locator("h1").textContent(), `${totalMatches} iteration${totalMatches === 1 ? "" : "s"}`, "what it finds");
+  await until(() => form.getByLabel("Steps to").inputValue(), "30", "the form shows it");
+  await form.getByLabel("Steps from").fill("");
+  await form.getByLabel("Steps to").fill("");
+  await form.getByLabel("from", { exact: true }).fill("2025-01-01");
+  await page.keyboard.press("Enter");
+  await until(() => page.locator("#search").inputValue(), "lighthouse since:2025-01-01", "another");
+});
+
+await step("few sessions fill a large window", async () => {
+  const large = await open({ viewport: { width: 2560, height: 1440 } });
+  opened.push(large);
+  await go(large, "/");
+  await until(() => large.locator("#wall .cover").first().evaluate((cover) => cover.getBoundingClientRect().height >= 360), true, "larger than usual");
+  await until(() => large.evaluate(() => document.documentElement.scrollHeight <= innerHeight), true, "without scrolling");
+});
+
 await step("menus close on Escape and on a click elsewhere", async () => {
   await go(page, "/");
   const menu = page.locator("details.drop").first();

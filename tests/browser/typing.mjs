@@ -51,6 +51,7 @@ await step("an incomplete query is marked and keeps the previous results", async
     await page.locator("#search").fill(typed);
     await page.waitForFunction((said) => document.querySelector("#asking.unfinished")?.textContent.includes(said), said);
     await until(() => page.locator("#asking").isVisible(), true, "it is seen");
+    await until(async () => /at character|colon: write/.test(await page.locator("#asking").textContent()), false, "in words for people");
     await page.screenshot({ path: `${shots}/unfinished-light-1440.png` });
     await until(() => page.locator("h1").textContent(), "2 sessions", "no page of errors");
     await until(() => names(), before, "what was found stays");

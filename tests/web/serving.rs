@@ -53,6 +53,8 @@ fn other_machines_need_a_token() {
     // The printed URL lets a browser in, and does not stay in its address bar.
     let entered = gallery.get("/?token=open%20sesame%2B%20forty&status=all");
     assert_eq!((entered.status, entered.header("location")), (303, Some("/?status=all")));
+    let typed = gallery.get("/?token=open+sesame%2B+forty");
+    assert_eq!((typed.status, typed.header("location")), (303, Some("/")), "as a form sends it");
     let cookie = entered.header("set-cookie").unwrap();
     assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
     assert!(!cookie.contains("sesame"));

@@ -150,13 +150,30 @@ fn the_workspace_is_checked_on_demand() {
 }
 
 #[test]
+fn paths_are_shown_only_at_this_machine() {
+    let dir = tempfile::tempdir().unwrap();
+    let shown = |gallery: &Gallery, token: &[(&str, &str)]| {
+        let made = json!({ "prompt": "a fox", "images": [{ "data": PIXEL }] }).to_string();
+        let headers = [token, &[("Content-Type", "application/json")]].concat();
+        let made = gallery.request("POST", "/api/record-iteration", &headers, made.as_bytes()).json();
+        let address = format!("/sessions/{}", made["reference"].as_str().unwrap().replace('#', "/"));
+        let pages = ["", "/part"].map(|part| gallery.request("GET", &format!("{address}{part}"), token, b""));
+        pages.map(|page| (page.status, page.text().contains("Copy path")))
+    };
+    assert_eq!(shown(&Gallery::new(), &[]), [(200, true); 2]);
+    let gallery = Gallery::serve(dir.path(), &["--token", "sesame street 1969"]);
+    assert_eq!(shown(&gallery, &[("Authorization", "Bearer sesame street 1969")]), [(200, false); 2]);
+}
+
+#[test]
 fn people_without_the_token_get_a_page_and_programs_json() {
     let dir = tempfile::tempdir().unwrap();
     let gallery = Gallery::serve(dir.path(), &["--token", "sesame street 1969"]);
     let page = gallery.request("GET", "/", &[("Accept", "text/html,*/*")], b"");
     assert_eq!(page.status, 401);
     assert!(page.text().contains("<h1>This gallery asks for a token</h1>"), "{page}");
-    assert!(page.header("content-security-policy").unwrap().contains("default-src 'none'"));
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(policy.contains("default-src 'none'; style-src 'sha256-"), "{policy}");
     assert_eq!(gallery.request("GET", "/", &[], b"").json()["error"]["kind"], "invalid");
     assert_eq!(gallery.request("GET", "/?token=sesame%20street%201969", &[], b"").status, 303);
 }

@@ -1,6 +1,7 @@
 // Runs on every page: the search box, keyboard shortcuts, change events, the tray, and the page's own script.
 
-import { all, key, one, say, showKeys, tellTimes } from "./kit.js";
+import { all, one, say, tellTimes } from "./kit.js";
+import { key, showKeys } from "./keys.js";
 import "./motion.js";
 import { tray } from "./tray.js";
 

@@ -1,7 +1,8 @@
 // The compare page: a set of images, as a survey or as a pair. Every change to the set navigates to a URL that the
 // server renders; zoom, mode and the selected pair are handled locally. The URL always describes what is shown.
 
-import { all, ask, askText, calmly, copy, dialog, key, make, one, page, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { all, ask, askText, calmly, copy, dialog, make, one, page, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { key } from "./keys.js";
 import { Lens, hands } from "./lens.js";
 import { pairing } from "./pair.js";
 import { compareAddress, sets, tray } from "./tray.js";
@@ -107,6 +108,26 @@ function remember() {
 
 // The survey.
 
+/**
+ * Returns the heights of rows that show their images largest: in proportion to the number of images in each, but no row
+ * wider than the window. `caps` are the heights at which the rows are that wide.
+ */
+function heightsOf(rows, caps, room) {
+  const heights = new Array(rows.length).fill(0);
+  let open = rows.map((_, at) => at);
+  let left = room;
+  for (;;) {
+    const count = open.reduce((sum, at) => sum + rows[at].length, 0);
+    const full = open.filter((at) => caps[at] * count <= left * rows[at].length);
+    if (full.length === 0) {
+      for (const at of open) heights[at] = (left * rows[at].length) / count;
+      return heights;
+    }
+    for (const at of full) { heights[at] = caps[at]; left -= caps[at]; }
+    open = open.filter((at) => !full.includes(at));
+  }
+}
+
 /** Finds the rows of tiles that show the images largest. Tries every way to break the sequence into rows, at most 2048.
     */
 function layout() {
@@ -124,13 +145,13 @@ function layout() {
     const rows = [[]];
     ratios.forEach((ratio, at) => { rows.at(-1).push(ratio); if (at < ratios.length - 1 && breaks & (1 << at)) rows.push([]); });
     if (narrow && rows.some((row) => row.length > 2)) continue;
-    const heights = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
+    const caps = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
     const room = high - rows.length * UNDER - (rows.length - 1) * GAP;
-    const shrink = Math.min(1, room / heights.reduce((sum, height) => sum + height, 0));
-    if (shrink <= 0) continue;
-    // Sum logarithms, so that doubling one tile does not make up for halving another.
-    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * (heights[at] * shrink) ** 2), 0), 0);
-    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at] * shrink, heights[at] * shrink])), rows: rows.map((row) => row.length) };
+    if (room <= 0) continue;
+    const heights = heightsOf(rows, caps, room);
+    // Sum logarithms, so that doubling one tile does not make up for halving another. Of equals, the one with a larger A.
+    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * heights[at] ** 2), 0), heights[0] / 1e6);
+    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at], heights[at]])), rows: rows.map((row) => row.length) };
     if (narrow && best && rows.length === Math.ceil(ratios.length / 2)) break;
   }
   let at = 0;
@@ -340,29 +361,29 @@ function keys() {
     if (inPair()) return pair.step(by);
     items[Math.min(items.length - 1, Math.max(0, items.some((item) => item.tile.contains(document.activeElement)) ? current() + by : 0))].tile.focus();
   };
-  key(["ArrowLeft"], "Previous", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(-1)));
-  key(["ArrowRight"], "Next", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(1)));
+  key(["ArrowLeft"], "Previous", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(-1)), "Looking");
+  key(["ArrowRight"], "Next", (event) => (event.target.closest?.(".handle") ? pair.slide(event) : step(1)), "Looking");
   key(["Home", "End", "PageUp", "PageDown"], null, (event) => (event.target.closest?.(".handle") ? pair.slide(event) : false));
-  key(["ArrowUp"], "Promote: the candidate becomes A", () => { if (items.length === 0) return false; if (inPair()) pair.promote(); else promote(current()); });
-  key(["0", "1", "2", "3", "4", "5"], "Rate; 0 clears", (event) => { if (items.length === 0) return false; const at = inPair() ? pair.b : current(); const wanted = Number(event.key); if (wanted === Number(items[at].tile.dataset.rating)) return; judge(at, wanted); });
-  key(["x", "Delete"], "Remove from the set", () => { if (items.length === 0) return false; drop(inPair() ? pair.b : current()); });
-  key(["<", ">"], "Move earlier, later", (event) => { const from = current(); const to = from + (event.key === "<" ? -1 : 1); if (!inPair() && items[to]) reorder(from, to); });
-  key(["Enter"], "Open in a pair with A", (event) => { const at = items.findIndex((item) => item.tile === event.target); if (at < 0) return false; pair.choose(0, at === 0 ? 1 : at); look("pair"); });
-  key(["v"], "Survey or pair", () => look(view === "pair" ? "survey" : "pair"));
-  key(["p"], "Pin B as A", () => inPair() && pair.pin(pair.b));
-  key(["w"], "Swap A and B", () => inPair() && pair.swap());
+  key(["ArrowUp"], "Promote: the candidate becomes A", () => { if (items.length === 0) return false; if (inPair()) pair.promote(); else promote(current()); }, "Comparing");
+  key(["0", "1", "2", "3", "4", "5"], "Rate; 0 clears", (event) => { if (items.length === 0) return false; const at = inPair() ? pair.b : current(); const wanted = Number(event.key); if (wanted === Number(items[at].tile.dataset.rating)) return; judge(at, wanted); }, "Reviewing");
+  key(["x", "Delete"], "Remove from the set", () => { if (items.length === 0) return false; drop(inPair() ? pair.b : current()); }, "Comparing");
+  key(["<", ">"], "Move earlier, later", (event) => { const from = current(); const to = from + (event.key === "<" ? -1 : 1); if (!inPair() && items[to]) reorder(from, to); }, "Comparing");
+  key(["Enter"], "Open in a pair with A", (event) => { const at = items.findIndex((item) => item.tile === event.target); if (at < 0) return false; pair.choose(0, at === 0 ? 1 : at); look("pair"); }, "Comparing");
+  key(["v"], "Survey or pair", () => look(view === "pair" ? "survey" : "pair"), "Looking");
+  key(["p"], "Pin B as A", () => inPair() && pair.pin(pair.b), "Comparing");
+  key(["w"], "Swap A and B", () => inPair() && pair.swap(), "Comparing");
   for (const [name, mode, text] of [["s", "side", "Side by side"], ["l", "slider", "Swipe"], ["k", "onion", "Onion skin"], ["b", "blink", "Blink"], ["d", "difference", "Difference"], ["h", "heat", "Heat map"]]) {
-    key([name], text, () => { if (items.length < 2) return; if (view !== "pair") look("pair"); pair.setMode(mode); });
+    key([name], text, () => { if (items.length < 2) return; if (view !== "pair") look("pair"); pair.setMode(mode); }, "Comparing");
   }
-  key(["o"], "Outline what changed", () => inPair() && pair.outline());
-  key([" "], "Flip A/B", (event) => (inPair() && !event.target.closest?.("button, summary, a") ? pair.flip() : false));
-  key(["+", "="], "Zoom in", () => magnify("in"));
-  key(["-"], "Zoom out", () => magnify("out"));
-  key(["f"], "Fit", () => magnify("fit"));
-  key(["z"], "100 %", () => magnify("actual"));
-  key(["m"], "Only differences", () => { const box = one("#only"); if (box) { box.checked = !box.checked; matrix(); } });
-  key(["u"], "Undo", undo);
-  key(["n"], "Add", () => { if (main.dataset.view) add(); });
+  key(["o"], "Outline what changed", () => inPair() && pair.outline(), "Comparing");
+  key([" "], "Flip A/B", (event) => (inPair() && !event.target.closest?.("button, summary, a") ? pair.flip() : false), "Comparing");
+  key(["+", "="], "Zoom in", () => magnify("in"), "Looking");
+  key(["-"], "Zoom out", () => magnify("out"), "Looking");
+  key(["f"], "Fit", () => magnify("fit"), "Looking");
+  key(["z"], "100 %", () => magnify("actual"), "Looking");
+  key(["m"], "Only differences", () => { const box = one("#only"); if (box) { box.checked = !box.checked; matrix(); } }, "Looking");
+  key(["u"], "Undo", undo, "Reviewing");
+  key(["n"], "Add", () => { if (main.dataset.view) add(); }, "Comparing");
 }
 
 keys();

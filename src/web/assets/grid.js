@@ -1,7 +1,8 @@
 // The grid of a session: all images uncropped, in rows of equal height. Keyboard shortcuts rate, reject and collect the
 // focused image.
 
-import { all, key, one, page, say, sayWhy, settings, steadily } from "./kit.js";
+import { all, one, page, say, sayWhy, settings, steadily } from "./kit.js";
+import { key } from "./keys.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filters, showRating } from "./strip.js";
 import { tray } from "./tray.js";

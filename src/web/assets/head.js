@@ -1,7 +1,8 @@
 // The header shared by all views of a session: the back link, renaming, the project, archiving, the menu, copying, the
 // number of images in the tray, and the shortcuts for the views.
 
-import { all, ask, askText, copy, key, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { all, ask, askText, copy, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
+import { key } from "./keys.js";
 import { tray } from "./tray.js";
 import { undo, write } from "./writes.js";
 

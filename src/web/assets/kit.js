@@ -1,4 +1,4 @@
-// Shared by all pages: elements, requests, notifications, settings, dialogs, drafts, times, keyboard shortcuts.
+// Shared by all pages: elements, requests, notifications, settings, dialogs, drafts, times.
 
 const policy = globalThis.trustedTypes?.createPolicy("retake", { createHTML: (text) => text });
 
@@ -102,7 +102,7 @@ document.addEventListener("toggle", async (event) => {
 }, true);
 
 const SETTINGS = "retake-settings";
-const usual = { keys: true, advance: false, follow: false, linger: false };
+const usual = { keys: true, exchanged: {}, advance: false, follow: false, linger: false };
 /** Settings stored in this browser. */
 export const settings = {
   all() {
@@ -279,69 +279,8 @@ export function tellTimes(root = document) {
   }
 }
 
-const keys = new Map();
-const explained = [];
-/** Registers a keyboard shortcut, which is ignored while the user is typing. `?` lists the shortcuts by group. */
-export function key(names, what, action, group = "This page") {
-  for (const name of names) keys.set(name, action);
-  if (what) explained.push([names, what, group]);
-}
-
-const shownNames = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc", " ": "Space" };
-
-/** Shows the shortcuts of this page in groups, with a switch to turn off single-character shortcuts. */
-export function showKeys() {
-  const groups = new Map();
-  for (const [names, what, group] of explained) groups.set(group, [...(groups.get(group) ?? []), [names, what]]);
-  // The most frequent groups first.
-  const places = ["Looking", "Reviewing", "Comparing", "This page", "Views", "Session", "Everywhere"];
-  const sorted = [...groups].sort(([one], [other]) => places.indexOf(one) - places.indexOf(other));
-  const tables = sorted.map(([group, rows]) => make("section", {},
-    make("h2", {}, group),
-    make("table", {}, make("tbody", {}, ...rows.map(([names, what]) => {
-      const shown = names.length > 3 ? [names[0], names.at(-1)] : names;
-      const caps = shown.map((name) => make("kbd", {}, shownNames[name] ?? name));
-      return make("tr", {}, make("td", {}, ...caps.flatMap((cap, at) => [at > 0 ? (names.length > 3 ? " – " : " ") : "", cap])), make("td", {}, what));
-    })))));
-  const box = make("input", { type: "checkbox", id: "single-keys", onchange: () => settings.set("keys", box.checked) });
-  box.checked = settings.get("keys");
-  const linger = make("input", { type: "checkbox", id: "linger", onchange: () => settings.set("linger", linger.checked) });
-  linger.checked = settings.get("linger");
-  const shown = dialog("Keys",
-    make("label", { class: "switch" }, box, make("span", {}, "Use keys of a single character, such as 5 or x")),
-    make("label", { class: "switch" }, linger, make("span", {}, "Show messages ten times as long")),
-    make("div", { class: "key-groups" }, ...tables));
-  shown.classList.add("wide");
-}
-
-/**
- * Single characters, which speech input or accidental keystrokes can trigger. WCAG 2.1.4 requires a way to turn them
- * off.
- */
-const isCharacter = (name) => name.length === 1 && name !== " ";
-
-addEventListener("keydown", (event) => {
-  if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
-  if (one("dialog[open]")) return;
-  const open = one("details.drop[open]");
-  if (event.key === "Escape" && open) { event.preventDefault(); closeDrops(); one("summary", open).focus(); return; }
-  // A field keeps the focus for a moment after its dialog has closed; it takes no keys any more.
-  if (event.target.closest?.("textarea, select, [contenteditable], input:not([type=checkbox], [type=range])") && !event.target.closest("dialog:not([open])")) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  if (event.target.matches?.("input[type=range]") && !isCharacter(event.key)) return;
-  // A focused video uses these keys for playback.
-  if (event.target.matches?.("video") && !isCharacter(event.key)) return;
-  // Space presses a focused button.
-  if (event.key === " " && event.target.closest?.("button, summary, input")) return;
-  if (isCharacter(event.key) && !settings.get("keys")) return;
-  const action = keys.get(event.key);
-  if (action && action(event) !== false) event.preventDefault();
-});
-
 /** Closes drop-down lists on Escape or a click elsewhere. */
-const closeDrops = (but) => { for (const drop of all("details.drop[open]")) if (drop !== but) drop.open = false; };
+export const closeDrops = (but) => { for (const drop of all("details.drop[open]")) if (drop !== but) drop.open = false; };
 addEventListener("pointerdown", (event) => closeDrops(event.target.closest?.("details.drop")));
 
 /** Calls `replace`, then focuses the control that corresponds to the one that had the focus. */

@@ -1,7 +1,8 @@
 // The loupe: one image of a session, large. Navigation uses what the strip already knows and is instant; the facts
 // follow. Every key applies to the image shown at that moment.
 
-import { all, askText, calmly, drafts, key, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
+import { all, askText, calmly, drafts, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
+import { key } from "./keys.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
 import { forgetTags, knownTags, withCompletion } from "./completion.js";

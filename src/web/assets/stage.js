@@ -5,6 +5,21 @@ import { make, one } from "./kit.js";
 import { zoomable } from "./zoom.js";
 
 const MAX_POOL = 9;
+/** The media types of file names, for files that are dragged out of the window. */
+const TYPES = { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp", gif: "image/gif" };
+
+/**
+ * Gives what is dragged out of the window the name of the original file. Its bytes are the original's, so that other
+ * programs find the recipe in it.
+ */
+function taken(transfer) {
+  const download = one("#facts:not(.stale) #download");
+  const name = download?.getAttribute("download");
+  const type = TYPES[name?.split(".").at(-1).toLowerCase()];
+  if (!type) return;
+  transfer.setData("DownloadURL", `${type}:${name.replaceAll(":", "-")}:${download.href}`);
+  transfer.effectAllowed = "copy";
+}
 
 /**
  * Sets up the stage. `turned(by)` is called after a swipe, `failed()` if the image cannot be loaded.
@@ -25,13 +40,14 @@ export function theStage({ turned, failed }) {
       if (level) { level.textContent = fits ? `Fit · ${percent} %` : `${percent} %`; level.setAttribute("aria-label", `Zoom: ${fits ? "fit, " : ""}${percent} %`); }
     },
     turned,
+    taken,
   });
 
   /** Returns a cached image, so that it appears at once when shown again. */
   function pooled(hash) {
     let kept = pool.get(hash);
     if (!kept) {
-      kept = make("img", { class: "picture", alt: "", draggable: "false" });
+      kept = make("img", { class: "picture", alt: "" });
       kept.src = `/images/${hash}`;
     }
     pool.delete(hash);

@@ -3,7 +3,8 @@
 // next to Compare in the menu and opens below it, so that it never covers the images.
 
 import { workspace } from "/here.js";
-import { all, key, make, one, part, say } from "./kit.js";
+import { all, make, one, part, say } from "./kit.js";
+import { key } from "./keys.js";
 
 const NAME = `retake-tray ${workspace}`;
 const SETS = `retake-sets ${workspace}`;
@@ -72,7 +73,7 @@ function show() {
   box.replaceChildren(
     make("h2", {}, "Compare"),
     make("ol", {}, ...rows),
-    items.length < 2 ? make("p", { class: "muted" }, "Add one more to compare (c)") : null,
+    ...(items.length < 2 ? [make("p", { class: "muted" }, "Add one more to compare (c)")] : []),
     make("div", { class: "row" },
       make("button", { type: "button", class: "quiet", onclick: () => tray.clear() }, "Clear"),
       make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`)),

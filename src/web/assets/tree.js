@@ -20,8 +20,8 @@ function fitting() {
   return Math.min(graph.clientWidth / width, graph.clientHeight / height) * 100;
 }
 
-// Captions stay legible on a phone, where the drawing is scrolled.
-size.value = settings.get("tree") ?? Math.max(innerWidth < 700 ? 100 : 50, Math.min(200, fitting()));
+// Captions stay legible: a drawing that does not fit is scrolled.
+size.value = settings.get("tree") ?? Math.max(100, Math.min(200, fitting()));
 size.addEventListener("input", () => { settings.set("tree", Number(size.value)); scale(); });
 graph.addEventListener("wheel", (event) => {
   if (event.ctrlKey) {

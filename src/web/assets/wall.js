@@ -2,7 +2,8 @@
 // Parts of 60 cards are loaded as they come into view. The height of a part is only known once it is laid out; until
 // then, the average of the others is used, and scroll anchoring compensates for differences above the viewport.
 
-import { all, calmly, key, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { all, calmly, make, one, part, say, sayWhy, steadily, tellTimes } from "./kit.js";
+import { key } from "./keys.js";
 import { openActions, rateCard, withActions } from "./actions.js";
 import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
@@ -75,14 +76,15 @@ function hang(kept = false) {
   scrubber();
 }
 
+/** Returns the aspect ratio of a card. One without an image takes less space. */
+const ratioOf = (item) => Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || (one(".cover img", item) ? 1 : 0.6)));
+
 /** Prepares a card for scripts: its aspect ratio, date and checkbox. */
 function dress(element, before) {
   let day = before;
   const dated = wall.hasAttribute("data-dated");
   for (const item of all(".item", element)) {
-    // A card without an image takes less space.
-    const usual = one(".cover img", item) ? 1 : 0.6;
-    item.style.setProperty("--r", Math.min(2.8, Math.max(0.5, Number(item.dataset.ratio) || usual)));
+    item.style.setProperty("--r", ratioOf(item));
     if (dated) {
       const own = dayName(item.dataset.at);
       one(".day", item)?.remove();
@@ -252,11 +254,29 @@ function size() {
   const input = one("#size");
   if (!input) return;
   input.closest("label").hidden = false;
-  input.value = kept() ?? (innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220);
+  input.value = kept() ?? filling(innerWidth < 700 ? 130 : innerWidth > 2200 ? 300 : 220, Number(input.max));
   const apply = () => document.documentElement.style.setProperty("--row", `${input.value}px`);
   apply();
   input.addEventListener("input", () => settle(() => { apply(); heights = []; try { localStorage.setItem(SIZE_KEY, input.value); } catch { /* The size then lasts until the page is left. */ } }));
   input.addEventListener("change", look);
+}
+/** Returns the largest size at which everything is in sight: few images fill a large window. */
+function filling(usual, most) {
+  if (!wall || total > SIZE || innerWidth < 700) return usual;
+  const ratios = all(".item", wall).map(ratioOf);
+  const UNDER = 84;
+  for (let size = most; size > usual; size -= 10) {
+    let [high, row] = [0, 0];
+    const close = () => { high += size * Math.min(1.4, wall.clientWidth / row) + UNDER; };
+    for (const ratio of ratios) {
+      const wide = Math.max(120, ratio * size);
+      if (row > 0 && row + wide > wall.clientWidth) { close(); row = 0; }
+      row += wide + GAP;
+    }
+    close();
+    if (wallTop() + high < innerHeight) return size;
+  }
+  return usual;
 }
 function kept() { try { return localStorage.getItem(SIZE_KEY); } catch { return null; } }
 

@@ -5,9 +5,9 @@ const SWIPE = 48;
 
 /**
  * Makes the image in `canvas` zoomable within `frame`. `shown(percent, fits)` is called after every change,
- * `turned(by)` after a swipe to the next (1) or previous (-1) image.
+ * `turned(by)` after a swipe to the next (1) or previous (-1) image, `taken(transfer)` when it is dragged out of the window.
  */
-export function zoomable(frame, canvas, { shown, turned }) {
+export function zoomable(frame, canvas, { shown, turned, taken }) {
   let natural = { width: 1, height: 1 };
   let base = { width: 1, height: 1 };
   let scale = 1;
@@ -109,7 +109,8 @@ export function zoomable(frame, canvas, { shown, turned }) {
   }
   frame.addEventListener("pointerup", lift);
   frame.addEventListener("pointercancel", lift);
-  frame.addEventListener("dragstart", (event) => event.preventDefault());
+  // A zoomed image is moved; one that fits is dragged out of the window, as a file.
+  frame.addEventListener("dragstart", (event) => { if (scale > 1.001) event.preventDefault(); else taken(event.dataTransfer); });
   new ResizeObserver(() => fit()).observe(frame);
 
   return {

@@ -1,5 +1,7 @@
 //! One iteration in the loupe: the stage with its image, and the facts next to it.
 
+use std::path::PathBuf;
+
 use maud::{Markup, html};
 
 use super::{changes, continuing, recipe};
@@ -14,6 +16,9 @@ use crate::workspace::{REJECTED_TAG, Workspace, image_rating, is_image_rating};
 /// The maximum number of links to other iterations, each with its image.
 const MAX_LINKS: usize = 24;
 
+/// The length of the prompts in bytes above which the actions come before them.
+const LONG_PROMPT: usize = 900;
+
 /// The selected iteration with its parent and children.
 pub(super) struct SelectedIteration {
     view: IterationView,
@@ -24,6 +29,8 @@ pub(super) struct SelectedIteration {
     children: Vec<Link>,
     more_children: usize,
     count: u32,
+    /// The paths of its images, if they may be shown.
+    paths: Vec<Option<PathBuf>>,
 }
 
 /// A link to another iteration.
@@ -33,8 +40,8 @@ struct Link {
 }
 
 impl SelectedIteration {
-    /// Reads an iteration with its relatives.
-    pub(super) fn read(workspace: &Workspace, id: IterationId) -> Result<SelectedIteration, Error> {
+    /// Reads an iteration with its relatives. Paths are only for people at this machine.
+    pub(super) fn read(workspace: &Workspace, id: IterationId, is_local: bool) -> Result<SelectedIteration, Error> {
         let view = Api::new(workspace).with_reply_bytes(MAX_REPLY_BYTES).iteration(id)?;
         let link = |id: IterationId| {
             let images = workspace.brief_state(id).map(|state| state.iteration.images);
@@ -49,6 +56,7 @@ impl SelectedIteration {
             children: view.children.iter().take(MAX_LINKS).copied().map(link).collect(),
             more_children: view.children.len().saturating_sub(MAX_LINKS),
             count: workspace.summary(id.session)?.iteration_count(),
+            paths: view.images.iter().map(|image| workspace.local_original(image.hash).filter(|_| is_local)).collect(),
             view,
         })
     }
@@ -182,6 +190,7 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
     let view = &chosen.view;
     let recipe = &view.recipe.recipe;
     let archived = view.session.archived();
+    let is_long = recipe.prompt.len() + recipe.negative_prompt.as_deref().map_or(0, str::len) > LONG_PROMPT;
     html! {
         aside.facts #facts aria-label="Details" tabindex="0" data-index=(view.index) data-parent=[chosen.parent.as_ref().map(|parent| parent.id)]
             data-parent-image=[chosen.parent.as_ref().and_then(|parent| parent.image)] {
@@ -192,6 +201,8 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
                     (changes::list(diff))
                 }
             }
+            // A long prompt would push the actions out of sight.
+            @if is_long { (actions(chosen, image)) }
             section {
                 div.heading { h2 { "Prompt" } span.spring {}
                     @if chosen.diff.as_ref().is_some_and(|diff| diff.prompt.is_some()) {
@@ -212,7 +223,7 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
                     p.prompt.small #negative dir="auto" { (negative) }
                 }
             }
-            (actions(chosen, image))
+            @if !is_long { (actions(chosen, image)) }
             (said(view))
             (lineage(chosen))
             details data-name="recipe" open { summary { "Recipe" } (recipe::pairs(view)) }
@@ -225,7 +236,7 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
                     }
                 }
             }
-            (files(view))
+            (files(chosen))
             details data-name="continue" { summary { "Continue with" } (continuing::ways(view.reference, archived, continuing::has_workflow(recipe, view.recipe.parameters_omitted_bytes.is_some()))) }
             p.muted.small { "Recorded " (words::time(view.recorded_at)) " by " (view.recorded_by.user) " with " (view.recorded_by.client) }
             @if !view.truncated.is_empty() { p.muted.small { "Shortened here: " (view.truncated.join(", ")) } }
@@ -306,7 +317,8 @@ fn said(view: &IterationView) -> Markup {
     }
 }
 
-fn files(view: &IterationView) -> Markup {
+fn files(chosen: &SelectedIteration) -> Markup {
+    let view = &chosen.view;
     html! {
         @if !view.images.is_empty() {
             details data-name="file" {
@@ -318,6 +330,9 @@ fn files(view: &IterationView) -> Markup {
                         dt { "Type" } dd { (image.mime_type) }
                         dt { "Size" } dd { (words::size(image.bytes)) @if let (Some(width), Some(height)) = (image.width, image.height) { ", " (width) " × " (height) } }
                         dt { "Hash" } dd { code { (image.hash) } }
+                    }
+                    @if let Some(path) = chosen.paths.get(number).and_then(Option::as_ref).and_then(|path| path.to_str()) {
+                        div.row { button type="button" data-do="copy" data-what="Path" data-text=(path) title=(path) { "Copy path" } }
                     }
                 }
             }

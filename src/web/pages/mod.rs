@@ -5,6 +5,7 @@ mod card;
 mod changes;
 mod compare;
 mod continuing;
+mod facets;
 mod film;
 mod frame;
 mod grid;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use axum::extract::{self, State};
 use axum::http::HeaderName;
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::card::{self, pictured};
-use super::frame::{Broken, Page, SearchBox, framed};
+use super::facets::{self, Ranges};
+use super::frame::{Broken, Page, SearchBox, framed, sentence};
 use super::naming;
 use super::sessions::{saved_searches, size_slider, status_choice, status_of};
 use super::terms::Terms;
@@ -23,8 +24,7 @@ use crate::web::state::Gallery;
 use crate::web::words;
 use crate::wire::search::Results;
 use crate::wire::{
-    Api, Error, ErrorKind, ExcerptField, ExcerptPart, FacetCount, FacetsView, FoundIteration, FoundSession,
-    SearchRequest,
+    Api, Error, ErrorKind, ExcerptField, ExcerptPart, FacetsView, FoundIteration, FoundSession, SearchRequest,
 };
 use crate::workspace::{Cover, Overview, REJECTED_TAG, Workspace};
 
@@ -32,8 +32,6 @@ use crate::workspace::{Cover, Overview, REJECTED_TAG, Workspace};
 const PART: u32 = 60;
 /// The condition that leaves out rejected iterations.
 const WITHOUT_REJECTED: &str = "-tag:rejected";
-/// The maximum number of values shown per facet.
-const MAX_VALUES: usize = 8;
 
 /// The query parameters.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -66,11 +64,15 @@ pub(super) struct SearchParams {
     skip: Option<String>,
 }
 
-/// Handles `GET /search`.
+/// Handles `GET /search`. Ranges from the form next to the results are written into the query.
 pub(super) async fn page(
     State(gallery): State<Gallery>,
     extract::Query(asked): extract::Query<SearchParams>,
+    extract::Query(ranges): extract::Query<Ranges>,
 ) -> Result<Response, Broken> {
+    if ranges.are_given() {
+        return Ok(Redirect::to(&asked.with_query(&ranges.within(&asked.q))).into_response());
+    }
     let question = asked.clone();
     let overview = gallery.overview();
     let found = gallery.read(move |workspace, _| ResultsPart::read(workspace, &overview, &question, true)).await;
@@ -125,13 +127,18 @@ impl SearchParams {
         })
     }
 
+    /// Returns a whole search for another query.
+    pub(super) fn for_query(&self, query: String) -> SearchParams {
+        SearchParams { q: query, typing: None, ..self.clone() }
+    }
+
     /// Returns the query; while typing, with the last word as a prefix.
-    fn meant(&self) -> String {
+    pub(super) fn meant(&self) -> String {
         if self.typing.is_some() { while_typing(&self.q).into_owned() } else { self.q.clone() }
     }
 
     /// Returns the query without what was rejected, unless that is wanted.
-    fn asked_for(&self) -> String {
+    pub(super) fn asked_for(&self) -> String {
         let query = self.meant();
         // An error names a place in what the user wrote.
         let is_whole = Query::parse(&query, Timestamp::now()).is_ok();
@@ -152,7 +159,7 @@ impl SearchParams {
     }
 
     /// Returns the parameters other than the query.
-    fn choices(&self) -> [(&'static str, Option<&str>); 6] {
+    pub(super) fn choices(&self) -> [(&'static str, Option<&str>); 6] {
         [
             ("by", self.by.as_deref()),
             ("sort", self.sort.as_deref()),
@@ -164,7 +171,7 @@ impl SearchParams {
     }
 
     /// Returns the URL of this search with another query.
-    fn with_query(&self, query: &str) -> String {
+    pub(super) fn with_query(&self, query: &str) -> String {
         let typing = self.typing.as_deref().filter(|_| query == self.q);
         let parts = [("q", Some(query.trim()))].into_iter().chain(self.choices()).chain([("typing", typing)]);
         words::address("/search", parts)
@@ -231,7 +238,7 @@ impl ResultsPart {
         let wanted = WantedRatings::of(&asked.meant());
         let mut part = ResultsPart { cards, total, next, facets: found_facets, like, wanted };
         if let Some(facets) = &mut part.facets {
-            asked.widen(&api(), &request, facets)?;
+            facets::widen(asked, &api(), &request, facets)?;
         }
         Ok(part)
     }
@@ -243,56 +250,6 @@ impl ResultsPart {
                 Cards::Sessions(found) => @for (found, cover) in found { (session(found, cover.as_deref())) },
             }
         }
-    }
-}
-
-impl SearchParams {
-    /// Counts each facet that has selected values as if none were selected, so that others can be added.
-    fn widen(&self, api: &Api<'_>, request: &SearchRequest, facets: &mut FacetsView) -> Result<(), Error> {
-        let query = self.meant();
-        for (name, _) in FACETS {
-            let terms = Terms::of(&query, name);
-            if terms.any.is_empty() && terms.not.is_empty() {
-                continue;
-            }
-            let wider = SearchParams { q: terms.rest, typing: None, ..self.clone() };
-            let wider = SearchRequest {
-                query: Some(wider.asked_for()).filter(|rest| !rest.trim().is_empty()),
-                facets: true,
-                limit: Some(1),
-                cursor: None,
-                ..request.clone()
-            };
-            let found = api.find_iterations(&wider, 0)?;
-            if let Some(mut found) = found.facets {
-                std::mem::swap(values(facets, name), values(&mut found, name));
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The facets offered: their names in queries, and on the page.
-const FACETS: [(&str, &str); 7] = [
-    ("rating", "Rating"),
-    ("tag", "Tag"),
-    ("project", "Project"),
-    ("model", "Model"),
-    ("lora", "LoRA"),
-    ("sampler", "Sampler"),
-    ("outcome", "Outcome"),
-];
-
-/// Returns the counts of a facet.
-fn values<'a>(facets: &'a mut FacetsView, name: &str) -> &'a mut Vec<FacetCount> {
-    match name {
-        "rating" => &mut facets.rating,
-        "tag" => &mut facets.tag,
-        "project" => &mut facets.project,
-        "model" => &mut facets.model,
-        "lora" => &mut facets.lora,
-        "sampler" => &mut facets.sampler,
-        _ => &mut facets.outcome,
     }
 }
 
@@ -335,7 +292,7 @@ fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
                     (choice(by_session, asked.with(|asked| asked.by = Some("session".to_owned())), "Sessions"))
                     (choice(!by_session, asked.with(|asked| asked.by = None), "Images"))
                 }
-                @if part.like.is_some() { span.muted { "Most similar first" } }
+                @if part.like.is_some() { span.muted.order { "Most similar first" } }
                 @else {
                     nav.choice aria-label="Order" {
                         (choice(!best, asked.with(|asked| asked.sort = None), "Newest"))
@@ -348,7 +305,7 @@ fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
                 (nothing(asked))
             } @else {
                 div.found {
-                    details.facets open { summary { "Filter" } div { @if let Some(facets) = &part.facets { (facet_lists(asked, facets, part.total)) } } }
+                    details.facets open { summary { "Filter" } div { @if let Some(facets) = &part.facets { (facets::lists(asked, facets, part.total)) } } }
                     div.shelf {
                         div.wall #wall data-source="/search" data-total=(part.total) data-next=[part.next.as_deref()] {
                             div.part data-part="0" { (part.cards()) }
@@ -370,36 +327,6 @@ fn nothing(asked: &SearchParams) -> Markup {
             p.row {
                 @if elsewhere { a.button href=(asked.with(|asked| asked.status = Some("all".to_owned()))) { "Search archived sessions too" } }
                 a.button href=(asked.without_search()) { "All sessions" }
-            }
-        }
-    }
-}
-
-fn facet_lists(asked: &SearchParams, facets: &FacetsView, total: u64) -> Markup {
-    let mut facets = facets.clone();
-    // Facets refer to the results shown now, so a word that is still being typed stays a prefix.
-    let query = asked.meant();
-    html! {
-        p.muted { "Counts are iterations" }
-        @for (name, heading) in FACETS {
-            @let terms = Terms::of(&query, name);
-            @let counts = std::mem::take(values(&mut facets, name));
-            @let chosen = !terms.any.is_empty() || !terms.not.is_empty();
-            // A facet with a single value that all results have is not informative.
-            @if chosen || counts.len() > 1 || counts.first().is_some_and(|only| only.count < total) {
-                section {
-                    h2 { (heading) }
-                    @for FacetCount { value, count } in counts.iter().take(MAX_VALUES) {
-                        @let value = value.as_str();
-                        @let (on, off) = (terms.any.iter().any(|it| it == value), terms.not.iter().any(|it| it == value));
-                        div.value {
-                            a href=(asked.with_query(&terms.toggled(value, false))) aria-current=[on.then_some("true")] data-off[off] {
-                                span dir="auto" { (value) } span { (words::grouped(*count)) }
-                            }
-                            a.not href=(asked.with_query(&terms.toggled(value, true))) aria-current=[off.then_some("true")] aria-label={ "Exclude " (value) } title="Exclude" { "−" }
-                        }
-                    }
-                }
             }
         }
     }
@@ -540,15 +467,24 @@ fn excerpt(found: &FoundIteration) -> Option<Markup> {
     })
 }
 
+/// Renders why a query cannot be read. The place in the query is left out: the search box shows all of it.
 fn wrong(error: &Error) -> Markup {
+    let message = error.message.split(", at character ").next().unwrap_or(&error.message);
+    // Examples are instructions of their own elsewhere.
+    let hint = error.hint.replace(": write ", ": ");
     html! {
-        main.plain #main tabindex="-1" data-unfinished=(error.message) data-hint=(error.hint) {
+        main.plain #main tabindex="-1" data-unfinished=(message) data-hint=(hint) {
             h1 { "Can't read this search" }
-            pre tabindex="0" { (error.message) }
-            p.muted { (error.hint) }
+            p dir="auto" { (with_code(&sentence(message))) }
+            @if !hint.is_empty() { p.muted dir="auto" { (with_code(&sentence(&hint))) } }
             p.hint { (how()) }
         }
     }
+}
+
+/// Renders text between backticks as code.
+fn with_code(text: &str) -> Markup {
+    html! { @for (at, part) in text.split('`').enumerate() { @if at % 2 == 1 { code { (part) } } @else { (part) } } }
 }
 
 fn how() -> Markup {

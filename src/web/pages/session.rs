@@ -50,13 +50,14 @@ pub(super) async fn image(
 
 async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -> Result<Response, Broken> {
     let name = id.clone();
+    let is_local = gallery.is_local();
     let read = gallery.ask(move |workspace, _| {
         let read = session_id(&id).and_then(|id| {
             let row = workspace.summary(id)?;
             let index = index.unwrap_or(row.current_iteration_index());
             let from = index.saturating_sub(index % FIRST_STEPS);
             let strip = workspace.strip(row.id, from, FIRST_STEPS)?;
-            Ok((strip, from, index, loupe::SelectedIteration::read(workspace, row.id.iteration(index))))
+            Ok((strip, from, index, loupe::SelectedIteration::read(workspace, row.id.iteration(index), is_local)))
         });
         Ok(read.map_err(|error| (error, summary_of(workspace, &id))))
     });
@@ -108,9 +109,10 @@ pub(super) async fn part(
     State(gallery): State<Gallery>,
     Path((id, index)): Path<(String, u32)>,
 ) -> Result<Response, Broken> {
+    let is_local = gallery.is_local();
     let read = gallery.ask(move |workspace, _| {
         let row = workspace.summary(session_id(&id)?)?;
-        let chosen = loupe::SelectedIteration::read(workspace, row.id.iteration(index));
+        let chosen = loupe::SelectedIteration::read(workspace, row.id.iteration(index), is_local);
         Ok((row.id, chosen))
     });
     let (id, chosen) = read.await?;

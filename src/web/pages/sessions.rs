@@ -2,6 +2,7 @@
 //! scripts request the others by offset as they come into view. The order and the months come from an in-memory
 //! overview, so that every part costs the same.
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use axum::Json;
@@ -41,7 +42,8 @@ pub(super) struct Wall {
 }
 
 /// The sort orders: their names in the URL, and in the menu.
-const SORTS: [(&str, &str); 4] = [("recent", "Recent"), ("oldest", "Oldest"), ("name", "Name"), ("cost", "Cost")];
+const SORTS: [(&str, &str); 5] =
+    [("recent", "Recent"), ("oldest", "Oldest"), ("name", "Name"), ("takes", "Most takes"), ("cost", "Cost")];
 
 /// Handles `GET /`.
 pub(super) async fn page(State(gallery): State<Gallery>, Query(wall): Query<Wall>) -> Result<Response, Broken> {
@@ -163,6 +165,7 @@ impl WallPart {
         let rows: Vec<Arc<Summary>> = match wall.sort() {
             "oldest" => selection.rows.iter().rev().skip(from).take(PART).cloned().collect(),
             "name" => selection.by_name().iter().skip(from).take(PART).cloned().collect(),
+            "takes" => most_takes(&selection.rows, from, PART),
             "cost" => by_cost(workspace, &selection.rows)?.into_iter().skip(from).take(PART).collect(),
             _ => selection.rows.iter().skip(from).take(PART).cloned().collect(),
         };
@@ -195,6 +198,19 @@ impl WallPart {
             }
         }
     }
+}
+
+/// Returns a part of the sessions by their number of iterations, highest first, without sorting all of them.
+fn most_takes(rows: &[Arc<Summary>], from: usize, count: usize) -> Vec<Arc<Summary>> {
+    let mut order: Vec<(Reverse<u32>, usize)> =
+        rows.iter().enumerate().map(|(at, row)| (Reverse(row.iteration_count()), at)).collect();
+    let end = from.saturating_add(count).min(order.len());
+    if end < order.len() {
+        order.select_nth_unstable(end);
+    }
+    order.truncate(end);
+    order.sort_unstable();
+    order.into_iter().skip(from).filter_map(|(_, at)| rows.get(at).cloned()).collect()
 }
 
 /// Sorts sessions by cost, highest first. If there are very many, only the newest are read, and the rest follow in

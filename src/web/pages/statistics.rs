@@ -67,8 +67,6 @@ impl Statistics {
 struct Activity {
     /// The unit of time, for people.
     unit: &'static str,
-    /// The length of what all labels have in common and is not shown.
-    shared: usize,
     counts: Vec<(String, usize)>,
 }
 
@@ -76,7 +74,7 @@ impl Activity {
     /// Counts by month, or by day if everything is from one month. The times are newest first.
     fn of(months: &[(String, usize)], times: impl Iterator<Item = Timestamp>) -> Activity {
         if months.len() > 1 {
-            return Activity { unit: "month", shared: 2, counts: months.iter().take(MONTHS).cloned().collect() };
+            return Activity { unit: "month", counts: months.iter().take(MONTHS).cloned().collect() };
         }
         let mut counts: Vec<(String, usize)> = Vec::new();
         for time in times {
@@ -86,7 +84,7 @@ impl Activity {
                 _ => counts.push((day, 1)),
             }
         }
-        Activity { unit: "day", shared: 5, counts }
+        Activity { unit: "day", counts }
     }
 
     /// Renders bars, oldest first, with a table for screen readers.
@@ -99,11 +97,24 @@ impl Activity {
                 @for (at, (label, count)) in newest_last.iter().enumerate() {
                     rect x=(at * 60 + 8) y=(100 - height(*count) - 4) width="44" height=(height(*count)) rx="3" {}
                     text x=(at * 60 + 30) y=(100 - height(*count) - 9) text-anchor="middle" { (count) }
-                    text.label x=(at * 60 + 30) y="114" text-anchor="middle" { (label.get(self.shared..).unwrap_or(label)) }
+                    text.label x=(at * 60 + 30) y="114" text-anchor="middle" { (readable(label)) }
                 }
             }
-            table.sr { caption { "Sessions by " (self.unit) } tbody { @for (label, count) in newest_last { tr { th scope="row" { (label) } td { (count) } } } } }
+            table.sr { caption { "Sessions by " (self.unit) } tbody { @for (label, count) in newest_last { tr { th scope="row" { (readable(label)) } td { (count) } } } } }
         }
+    }
+}
+
+/// Formats a day as `9 Dec`, a month as `Dec 2025`.
+fn readable(date: &str) -> String {
+    const NAMES: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let mut parts = date.split('-');
+    let year = parts.next().unwrap_or(date);
+    let month = parts.next().and_then(|month| month.parse::<usize>().ok());
+    let Some(name) = month.and_then(|month| NAMES.get(month.checked_sub(1)?)) else { return date.to_owned() };
+    match parts.next() {
+        Some(day) => format!("{} {name}", day.trim_start_matches('0')),
+        None => format!("{name} {year}"),
     }
 }
 
@@ -136,11 +147,11 @@ mod tests {
         let days = Activity::of(&[month("2025-12", 3)], times());
         assert_eq!(days.counts, [month("2025-12-11", 2), month("2025-12-09", 1)]);
         let chart = days.chart().into_string();
-        assert!(chart.contains("Sessions by day") && chart.contains(">12-09<"), "{chart}");
+        assert!(chart.contains("Sessions by day") && chart.contains(">9 Dec<"), "{chart}");
 
         let months = Activity::of(&[month("2025-12", 3), month("2025-11", 1)], times());
         assert_eq!(months.counts.len(), 2);
         let chart = months.chart().into_string();
-        assert!(chart.contains("Sessions by month") && chart.contains(">25-11<"), "{chart}");
+        assert!(chart.contains("Sessions by month") && chart.contains(">Nov 2025<"), "{chart}");
     }
 }

@@ -269,12 +269,29 @@ pub(super) fn summary(line: &str) -> Markup {
                 @match part.chars().next() {
                     Some('+') => ins { (part) },
                     Some('-') => del { (part.trim_start_matches('-')) },
-                    _ => span { (part) },
+                    _ => span { (counted(part)) },
                 }
                 " "
             }
         }
     }
+}
+
+/// Merges equal changes of a negative prompt, which often repeats a phrase dozens of times.
+fn counted(part: &str) -> String {
+    let Some((name, changes)) = part.split_once(": ") else { return part.to_owned() };
+    let mut distinct: Vec<(&str, usize)> = Vec::new();
+    for change in changes.split(", ") {
+        match distinct.iter_mut().find(|(known, _)| *known == change) {
+            Some((_, count)) => *count += 1,
+            None => distinct.push((change, 1)),
+        }
+    }
+    let worded: Vec<String> = distinct
+        .into_iter()
+        .map(|(change, count)| if count == 1 { change.to_owned() } else { format!("{change} ×{count}") })
+        .collect();
+    format!("{name}: {}", worded.join(", "))
 }
 
 fn shortened(text: &str, most: usize) -> String {
@@ -301,5 +318,7 @@ mod tests {
         let html = summary("reroll  +low mist  -dusk  cfg 6→8.5").into_string();
         assert!(html.contains("<ins>+low mist</ins>") && html.contains("<del>dusk</del>"), "{html}");
         assert!(html.contains("<span>cfg 6→8.5</span>") && !html.contains("reroll"), "{html}");
+        let html = summary("negative: -blurry, -text, -blurry, and 50 more").into_string();
+        assert!(html.contains("negative: -blurry ×2, -text, and 50 more"), "{html}");
     }
 }

@@ -3,6 +3,9 @@
 
 use crate::model::query::facet_term;
 
+/// Facets with values that are compared.
+const COMPARED: [&str; 5] = ["rating", "steps", "cfg", "since", "until"];
+
 /// The values of one facet in a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Terms {
@@ -39,6 +42,11 @@ impl Terms {
         terms
     }
 
+    /// Returns whether the values are times.
+    pub(super) fn is_time(&self) -> bool {
+        matches!(self.name.as_str(), "since" | "until")
+    }
+
     /// Returns the query with exactly these values to choose from.
     pub(super) fn with_any(&self, any: &[&str]) -> String {
         Terms { any: any.iter().map(|value| (*value).to_owned()).collect(), ..self.clone() }.query()
@@ -61,8 +69,9 @@ impl Terms {
 
     fn query(&self) -> String {
         let term = |value: &String| {
-            // A rating comparison is not quoted; names may start with any character.
-            if self.name == "rating" && value.starts_with(['>', '<']) {
+            // Names may start with any character and are quoted; numbers, days and ranges of them are not.
+            let is_plain = |c: char| c.is_ascii_digit() || matches!(c, '<' | '>' | '=' | '.' | '-');
+            if COMPARED.contains(&self.name.as_str()) && value.chars().all(is_plain) {
                 format!("{}:{value}", self.name)
             } else {
                 facet_term(&self.name, value)

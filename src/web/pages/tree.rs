@@ -1,6 +1,8 @@
 //! `/sessions/{id}/tree`: an overview of a session as a graph from left to right: a lane for each branch, a link for
 //! each image, a dot for each failure. Rendered on the server as SVG, so that it needs no scripts or inline styles.
 
+use std::collections::HashSet;
+
 use axum::extract::{Path, State};
 use axum::response::Response;
 use maud::{Markup, html};
@@ -43,7 +45,7 @@ pub(super) async fn page(State(gallery): State<Gallery>, Path(id): Path<String>)
     let body = html! {
         main.page-tree #main tabindex="-1" data-session=(row.id) data-name=(named.name) data-archived[row.archived] {
             div.bar {
-                span.muted { @match strip.lanes { 0 | 1 => {}, 2 => "1 branch · ", lanes => { (words::grouped((lanes - 1).into())) " branches · " } } "Choose an image to open it" @if from > 0 { " · the last " (words::grouped(MAX_STEPS.into())) } }
+                span.muted { @match branches(&strip) { 0 => {}, 1 => "1 branch · ", count => { (words::grouped(count as u64)) " branches · " } } "Choose an image to open it" @if from > 0 { " · the last " (words::grouped(MAX_STEPS.into())) } }
                 span.spring {}
                 label.size { span { "Size" } input #size type="range" min="25" max="250" step="5" value="100"; }
             }
@@ -52,6 +54,18 @@ pub(super) async fn page(State(gallery): State<Gallery>, Path(id): Path<String>)
     };
     let title = format!("{} · Tree", named.name);
     Ok(session_head::framed(&named, View::Tree, row.current_iteration_index(), &title, &body))
+}
+
+/// Returns the number of branches besides the main line. Each ends in an iteration that nothing is based on; several may
+/// share a lane.
+fn branches(strip: &Strip) -> usize {
+    let parents: HashSet<u32> = strip
+        .steps
+        .iter()
+        .filter_map(|step| step.parent.zip(step.parent_lane))
+        .map(|(parent, _)| parent.index)
+        .collect();
+    strip.steps.iter().filter(|step| !parents.contains(&step.index)).count().saturating_sub(1)
 }
 
 fn drawing(strip: &Strip, from: u32) -> Markup {
