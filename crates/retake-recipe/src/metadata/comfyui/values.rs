@@ -168,6 +168,16 @@ pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<
     Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
+/// Returns whether a node generates its text when it runs, so that it is not in the file.
+pub(super) fn is_generated(node: &Node) -> bool {
+    let class = node.class.to_ascii_lowercase();
+    let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+    // Whatever its name, a node with these settings asks a language model.
+    let is_model = ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+        || (node.has("temperature") && (node.has("top_p") || node.has("top_k")));
+    is_model || is(&RUNTIME) && !is(&["template", "builder", "encode"])
+}
+
 /// The search for a text.
 struct Search<'a> {
     graph: &'a Graph,
@@ -203,10 +213,7 @@ impl<'a> Search<'a> {
     fn output_text(&mut self, node: &'a Node) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
         let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
-        // Whatever its name, a node with these settings asks a language model.
-        let is_model = ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
-            || (node.has("temperature") && (node.has("top_p") || node.has("top_k")));
-        if is_model || is(&RUNTIME) && !is(&["template", "builder", "encode"]) {
+        if is_generated(node) {
             return self.rewritten(node);
         }
         if class.contains("stringfunction") {
