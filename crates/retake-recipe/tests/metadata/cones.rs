@@ -121,3 +121,61 @@ fn the_only_node_that_could_have_made_an_image() {
     let reading = queued(shown);
     assert!(reading.recipe.seed.is_none() && reading.recipe.prompt.is_empty(), "{}", line(&reading));
 }
+
+#[test]
+fn settings_are_not_a_sampler_and_a_shown_text_is_not_the_prompt() {
+    let settings = json!({"seed": 7, "steps": 12, "cfg": 2.0, "sampler": "euler", "scheduler": "normal"});
+    let graph = json!({
+        "1": {"class_type": "Inputs", "inputs": settings},
+        "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "a cat in the snow", "clip": ["1", 1]}},
+        "3": {"class_type": "KSampler", "inputs": {"seed": ["1", 2], "steps": ["1", 3], "cfg": 1.0, "model": ["1", 0], "positive": ["2", 0], "negative": ["2", 0], "latent_image": ["1", 4]}},
+        "4": {"class_type": "SaveImage", "inputs": {"filename_prefix": "x", "images": ["3", 0]}},
+    });
+    let reading = queued(graph.clone());
+    assert_eq!(
+        (reading.recipe.prompt.as_str(), reading.passes.len()),
+        ("a cat in the snow", 1),
+        "{:?}",
+        reading.passes
+    );
+    // What a node displays is from the run before.
+    let mut shown = graph;
+    shown["2"]["inputs"]["text"] = json!(["5", 0]);
+    shown["5"] = json!({"class_type": "ShowText", "inputs": {"text": ["6", 0], "text_0": "a dog in the rain"}});
+    shown["6"] = json!({"class_type": "Assembler", "inputs": {"mood": "calm"}});
+    assert_eq!(queued(shown).recipe.prompt, "");
+}
+
+#[test]
+fn texts_chosen_replaced_and_split_by_side() {
+    let graph = json!({
+        "1": {"class_type": "easy positive", "inputs": {"positive": "a cat, by day"}},
+        "2": {"class_type": "easy negative", "inputs": {"negative": "a dog, bad"}},
+        "3": {"class_type": "easy textSwitch", "inputs": {"input": 2, "text1": "a bat", "text2": ["1", 0]}},
+        "4": {"class_type": "easy promptReplace", "inputs": {"prompt": ["3", 0], "find1": "cat", "replace1": "fox", "find2": "day", "replace2": "night", "find3": "", "replace3": ""}},
+        "5": {"class_type": "easy stylesSelector", "inputs": {"positive": ["4", 0], "negative": ["2", 0]}},
+        "6": {"class_type": "CLIPTextEncode", "inputs": {"text": ["5", 0], "clip": ["9", 1]}},
+        "7": {"class_type": "CLIPTextEncode", "inputs": {"text": ["5", 1], "clip": ["9", 1]}},
+        "8": {"class_type": "KSampler", "inputs": {"seed": 7, "steps": 12, "cfg": 1.0, "model": ["9", 0], "positive": ["6", 0], "negative": ["7", 0], "latent_image": ["9", 2]}},
+        "9": {"class_type": "Loader", "inputs": {"ckpt_name": "x"}},
+        "10": {"class_type": "SaveImage", "inputs": {"filename_prefix": "x", "images": ["8", 0]}},
+    });
+    let reading = queued(graph);
+    let recipe = &reading.recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("a fox, by night", Some("a dog, bad")));
+}
+
+#[test]
+fn a_sampler_is_not_taken_for_a_node_that_segments() {
+    let reading = queued(json!({
+        "1": {"class_type": "Face_Sampler", "inputs": {"positive": "a cat in the snow", "negative": "bad", "steps": 12, "seed": 7, "faces": ["3", 0]}},
+        "2": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}},
+        "3": {"class_type": "Faces", "inputs": {}},
+    }));
+    assert_eq!(
+        line(&reading),
+        "ComfyUI | prompt=a cat in the snow | negative=bad | seed=7 | steps=12 | size=16x16",
+        "{:?}",
+        reading.notes
+    );
+}

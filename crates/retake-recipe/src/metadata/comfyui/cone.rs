@@ -14,6 +14,8 @@ use super::{provider, values};
 
 /// The maximum number of nodes of a cone.
 const MAX_NODES: usize = 500;
+/// The maximum number of inputs that are followed to a text; real cones have a few.
+const MAX_TEXTS: usize = 64;
 /// Parts of the names of inputs that do not lead to the text of a prompt.
 const ASIDE: [&str; 22] = [
     "negative",
@@ -42,7 +44,7 @@ const ASIDE: [&str; 22] = [
 /// Parts of the names of inputs that hold a text.
 const TEXTS: [&str; 5] = ["prompt", "text", "positive", "string", "caption"];
 /// Parts of the names of inputs that hold a text other than the prompt.
-const OTHERS: [&str; 15] = [
+const OTHERS: [&str; 19] = [
     "negative",
     "neg_",
     "system",
@@ -58,6 +60,10 @@ const OTHERS: [&str; 15] = [
     "name",
     "url",
     "weight",
+    "speech",
+    "script",
+    "voice",
+    "lyrics",
 ];
 
 /// Returns whether a node could have made an image although it is neither a sampler nor a request by its inputs: it has
@@ -104,12 +110,17 @@ pub(super) fn prompt<'a>(graph: &'a Graph, maker: &'a Node) -> Option<(&'a Node,
     let mut queue = VecDeque::from([maker]);
     let mut seen = HashSet::from([maker.id.as_str()]);
     let mut found: Option<(&Node, &str, String)> = None;
+    let mut asked = 0;
     while let Some(node) = queue.pop_front() {
         if seen.len() > MAX_NODES || (node.id != maker.id && values::is_generated(node)) {
             return None;
         }
         for (name, value) in &node.inputs {
             if is_text(name) {
+                asked += 1;
+                if asked > MAX_TEXTS {
+                    return None;
+                }
                 let linked = matches!(graph.resolve(value), Input::Link { .. });
                 match values::text(graph, node, name) {
                     Some(text) if is_sentence(&text.text) => match &found {

@@ -404,7 +404,8 @@ impl<'a> GraphReader<'a> {
 
     /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
-        let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node));
+        let mut asking =
+            self.graph.nodes.iter().filter(|node| provider::asks(node) && !values::is_language_model(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
             self.request(node);
         }

@@ -85,7 +85,8 @@ pub(super) fn asks(node: &Node) -> bool {
 
 /// Returns whether nodes of this class take a text but do not make images from it.
 pub(super) fn is_other(class: &str) -> bool {
-    let class = class.to_ascii_lowercase();
+    // A sampler does not segment.
+    let class = class.to_ascii_lowercase().replace("sampl", "");
     OTHERS.iter().any(|part| class.contains(part))
 }
 

@@ -69,6 +69,8 @@ const PIPES: [&str; 11] = [
     "bus",
 ];
 
+/// The inputs that hold the prompt of a sampler that encodes it itself.
+const OWN_TEXTS: [&str; 6] = ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"];
 /// The inputs that hold the number of steps; nodes that wrap a library use its names.
 pub(super) const STEPS: [&str; 6] =
     ["steps", "num_inference_steps", "num_steps", "inference_steps", "sampling_steps", "sample_steps"];
@@ -148,6 +150,11 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
     let modelled = node.inputs.get("model").is_some_and(Value::is_array);
+    // A node that only collects settings passes them on to a sampler.
+    let is_source = !node.inputs.values().any(Value::is_array);
+    if is_source && !OWN_TEXTS.iter().any(|name| has(name)) {
+        return false;
+    }
     // Some find their own schedule.
     (has("guider") && (has("sigmas") || has("noise")))
         // Some are guided by something else than a text.
@@ -344,7 +351,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
 /// Returns the prompt of a sampler that encodes it itself.
 fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<values::Text<'a>> {
     let names: &[&str] = match side {
-        PromptSide::Positive => &["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"],
+        PromptSide::Positive => &OWN_TEXTS,
         PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
     };
     names.iter().find_map(|name| values::text(graph, sampler, name))
