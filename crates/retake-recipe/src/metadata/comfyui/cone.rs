@@ -115,6 +115,11 @@ pub(super) fn prompt<'a>(graph: &'a Graph, maker: &'a Node) -> Option<(&'a Node,
         if seen.len() > MAX_NODES || (node.id != maker.id && values::is_generated(node)) {
             return None;
         }
+        // What is spoken in a video is not its prompt.
+        let class = node.class.to_ascii_lowercase();
+        if ["speech", "voice", "tts"].iter().any(|part| class.contains(part)) {
+            continue;
+        }
         for (name, value) in &node.inputs {
             if is_text(name) {
                 asked += 1;

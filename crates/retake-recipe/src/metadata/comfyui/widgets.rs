@@ -113,7 +113,9 @@ fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
     let mut settings = values.windows(4).enumerate().filter_map(|(place, window)| {
         let [first, second, third, fourth] = window else { return None };
         let usual = first.is_u64() && second.is_number() && third.is_string() && scheduled(fourth);
-        let swapped = first.is_string() && scheduled(second) && whole(third) && number(fourth);
+        // What follows the usual four may look like the other order.
+        let follows = place >= 2 && values.get(place - 2).is_some_and(Value::is_u64);
+        let swapped = !follows && first.is_string() && scheduled(second) && whole(third) && number(fourth);
         let [steps, cfg, sampler, scheduler] = match (usual, swapped) {
             (true, _) => [first, second, third, fourth],
             (_, true) => [third, fourth, first, second],
