@@ -4,6 +4,7 @@
 
 mod beside;
 mod build;
+mod cones;
 mod damage;
 mod formats;
 mod graphs;

@@ -6,6 +6,8 @@
 //! A1111's text next to the graph and both have the same seed, the text takes precedence and the graph fills in what it
 //! lacks; if they differ, the graph takes precedence, since some savers write their defaults.
 
+mod classes;
+mod cone;
 mod fingerprint;
 mod graph;
 pub(crate) mod listing;
@@ -154,7 +156,7 @@ struct GraphReader<'a> {
 impl<'a> GraphReader<'a> {
     fn read(&mut self, saved_as: Option<&str>, is_video: bool) {
         let graph = self.graph;
-        let outputs = trace::outputs(graph, saved_as, is_video);
+        let outputs = trace::outputs(graph, saved_as, is_video, trace::makes);
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
         let asked =
             maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
@@ -163,6 +165,10 @@ impl<'a> GraphReader<'a> {
             self.request(node);
         } else {
             self.sampled(outputs.taken);
+        }
+        if self.fields.passes.is_empty() {
+            let output = trace::outputs(graph, saved_as, is_video, cone::could_make).taken;
+            self.made(output.filter(|place| graph.node(*place).is_some_and(|node| trace::takes_image(graph, node))));
         }
         self.images();
         if self.fields.recipe.prompt.is_empty() {
@@ -194,6 +200,9 @@ impl<'a> GraphReader<'a> {
             self.prompts(pass);
         }
         if let Some(base) = passes.first() {
+            if self.fields.recipe.prompt.is_empty() {
+                self.only_prompt(base);
+            }
             self.size(base);
             self.model(base);
             self.start(base);
@@ -395,9 +404,47 @@ impl<'a> GraphReader<'a> {
 
     /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
-        let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node));
+        let mut asking =
+            self.graph.nodes.iter().filter(|node| provider::asks(node) && !values::is_language_model(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
             self.request(node);
+        }
+    }
+
+    /// Reads the only node before an output that could have made the image, although no rule recognises it.
+    fn made(&mut self, output: Option<usize>) {
+        let graph = self.graph;
+        let mut made = trace::all_before(graph, output).into_iter().filter(|node| cone::could_make(node));
+        let (Some(maker), None) = (made.next(), made.next()) else { return };
+        let number = |input: Option<&'a str>| Some((input?, values::number(graph, maker, input?)?));
+        let (seed, steps) = (number(cone::seed_input(maker)), number(cone::steps_input(maker)));
+        if let Some((input, value)) = seed {
+            self.fields.seed(self.at(maker, input), value);
+        }
+        if let Some((input, value)) = steps {
+            self.fields.steps(self.at(maker, input), value);
+        }
+        self.settings(maker);
+        self.prompts(maker);
+        if self.fields.recipe.prompt.is_empty() {
+            self.only_prompt(maker);
+        }
+        self.size(maker);
+        self.model(maker);
+        self.start(maker);
+        self.fields.passes.push(Pass {
+            name: maker.label(),
+            seed: seed.and_then(|(_, seed)| fields::seed(seed)),
+            steps: steps.and_then(|(_, steps)| fields::whole(steps)),
+            ..Pass::default()
+        });
+    }
+
+    /// Reads the only text that a node could have been prompted with.
+    fn only_prompt(&mut self, maker: &'a Node) {
+        if let Some((node, input, text)) = cone::prompt(self.graph, maker) {
+            let rule = format!("node {}, `{input}`: the only text that leads to {}", node.label(), maker.label());
+            self.fields.prompt(at(self.index, rule), &text);
         }
     }
 

@@ -80,7 +80,14 @@ pub(super) fn asks(node: &Node) -> bool {
     let set = named
         || SETTINGS.iter().any(|name| node.has(name))
         || node.inputs.keys().any(|name| name.starts_with("model."));
-    holds && !local && set && !OTHERS.iter().any(|part| class.contains(part))
+    holds && !local && set && !is_other(&node.class)
+}
+
+/// Returns whether nodes of this class take a text but do not make images from it.
+pub(super) fn is_other(class: &str) -> bool {
+    // A sampler does not segment.
+    let class = class.to_ascii_lowercase().replace("sampl", "");
+    OTHERS.iter().any(|part| class.contains(part))
 }
 
 /// A request to a provider: every value with its node and input.

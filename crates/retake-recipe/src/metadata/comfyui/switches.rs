@@ -32,7 +32,7 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
         return None;
     }
     // A number that selects one of several numbered inputs.
-    let (number, first) = match set_by(&["select", "Input", "index"])? {
+    let (number, first) = match set_by(&["select", "Input", "input", "index"])? {
         Value::Number(number) => (number.as_u64()?, node.has("index")),
         Value::String(number) => (number.parse().ok()?, false),
         _ => return None,

@@ -3,6 +3,7 @@
 //! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
 //! steps and a positive side is a sampler.
 
+use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
@@ -68,6 +69,8 @@ const PIPES: [&str; 11] = [
     "bus",
 ];
 
+/// The inputs that hold the prompt of a sampler that encodes it itself.
+const OWN_TEXTS: [&str; 6] = ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"];
 /// The inputs that hold the number of steps; nodes that wrap a library use its names.
 pub(super) const STEPS: [&str; 6] =
     ["steps", "num_inference_steps", "num_steps", "inference_steps", "sampling_steps", "sample_steps"];
@@ -147,6 +150,11 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
     let modelled = node.inputs.get("model").is_some_and(Value::is_array);
+    // A node that only collects settings passes them on to a sampler.
+    let is_source = !node.inputs.values().any(Value::is_array);
+    if is_source && !OWN_TEXTS.iter().any(|name| has(name)) {
+        return false;
+    }
     // Some find their own schedule.
     (has("guider") && (has("sigmas") || has("noise")))
         // Some are guided by something else than a text.
@@ -170,15 +178,13 @@ pub(super) struct Outputs {
 
 /// Finds the node that saved the file: the one whose prefix matches its name, or else the last one. A node that saves
 /// videos did not save a still image, and the other way round.
-pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool) -> Outputs {
-    let leads = |place: &usize| nearest(graph, *place, makes).is_some();
-    let takes_image =
-        |node: &Node| ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some());
+pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool, makes: impl Fn(&Node) -> bool) -> Outputs {
+    let leads = |place: &usize| nearest(graph, *place, &makes).is_some();
     let class = |node: &Node, part: &str| node.class.to_ascii_lowercase().contains(part);
     let of = |part: &str| -> Vec<usize> {
         let nodes = graph.nodes.iter().enumerate();
         nodes
-            .filter(|(_, node)| takes_image(node) && class(node, part))
+            .filter(|(_, node)| takes_image(graph, node) && class(node, part))
             .map(|(place, _)| place)
             .take(MAX_OUTPUTS)
             .filter(leads)
@@ -226,6 +232,11 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool) -> 
     Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
 }
 
+/// Returns whether images lead to a node.
+pub(super) fn takes_image(graph: &Graph, node: &Node) -> bool {
+    ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some())
+}
+
 /// Returns how much of a file name a prefix covers. Prefixes may contain folders, and variables such as `%date:yyyy%`,
 /// which match any text.
 fn prefix_fit(prefix: &str, name: &str) -> Option<usize> {
@@ -268,6 +279,20 @@ pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool
         }
     }
     None
+}
+
+/// Returns all nodes before an output, along images and latents.
+pub(super) fn all_before(graph: &Graph, output: Option<usize>) -> Vec<&Node> {
+    let found = RefCell::new(Vec::new());
+    let collect = |node: &Node| {
+        found.borrow_mut().push(node.id.clone());
+        false
+    };
+    if let Some(output) = output {
+        nearest(graph, output, collect);
+    }
+    let found: HashSet<String> = found.into_inner().into_iter().collect();
+    graph.nodes.iter().filter(|node| found.contains(&node.id)).collect()
 }
 
 /// Returns a setting of a sampler: its own, or that of its component nodes.
@@ -326,7 +351,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
 /// Returns the prompt of a sampler that encodes it itself.
 fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<values::Text<'a>> {
     let names: &[&str] = match side {
-        PromptSide::Positive => &["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"],
+        PromptSide::Positive => &OWN_TEXTS,
         PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
     };
     names.iter().find_map(|name| values::text(graph, sampler, name))

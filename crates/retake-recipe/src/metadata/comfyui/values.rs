@@ -19,7 +19,7 @@ const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", 
 const NUMBERS: [&str; 11] =
     ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
 /// The inputs that hold a text; `populated_text` is the result of a wildcard.
-const TEXTS: [&str; 22] = [
+const TEXTS: [&str; 23] = [
     "populated_text",
     "text",
     "Text",
@@ -42,11 +42,12 @@ const TEXTS: [&str; 22] = [
     "Prompt",
     "positive_prompt",
     "text_1",
+    "negative",
 ];
 /// The inputs of a joining node that hold what is put between its texts.
 const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
 /// Parts of class names of nodes that output the text they contain.
-const PLAIN: [&str; 20] = [
+const PLAIN: [&str; 22] = [
     "primitive",
     "string",
     "text",
@@ -65,8 +66,10 @@ const PLAIN: [&str; 20] = [
     "any",
     "convert",
     "replace",
-    "styler",
+    "style",
     "constant",
+    "positive",
+    "negative",
 ];
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
 const RUNTIME: [&str; 20] = [
@@ -168,6 +171,19 @@ pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<
     Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
+/// Returns whether a node generates its text when it runs, so that it is not in the file.
+pub(super) fn is_generated(node: &Node) -> bool {
+    let class = node.class.to_ascii_lowercase();
+    let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+    is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
+}
+
+/// Returns whether a node has the settings of a language model, whatever its name.
+pub(super) fn is_language_model(node: &Node) -> bool {
+    ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+        || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
+}
+
 /// The search for a text.
 struct Search<'a> {
     graph: &'a Graph,
@@ -182,12 +198,12 @@ impl<'a> Search<'a> {
         match input {
             Input::Literal(Value::String(text)) => Some(text.clone()),
             Input::Literal(_) => None,
-            Input::Link { node: place, .. } => {
+            Input::Link { node: place, slot } => {
                 self.asked += 1;
                 if self.asked > MAX_ASKED || self.under_way.len() > MAX_DEPTH || !self.under_way.insert(place) {
                     return None;
                 }
-                let found = self.graph.node(place).and_then(|node| self.output_text(node));
+                let found = self.graph.node(place).and_then(|node| self.output_text(node, slot));
                 // Two inputs may come from one node.
                 self.under_way.remove(&place);
                 found
@@ -200,13 +216,10 @@ impl<'a> Search<'a> {
     }
 
     /// Returns the text that a node outputs.
-    fn output_text(&mut self, node: &'a Node) -> Option<String> {
+    fn output_text(&mut self, node: &'a Node, slot: u64) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
         let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
-        // Whatever its name, a node with these settings asks a language model.
-        let is_model = ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
-            || (node.has("temperature") && (node.has("top_p") || node.has("top_k")));
-        if is_model || is(&RUNTIME) && !is(&["template", "builder", "encode"]) {
+        if is_generated(node) {
             return self.rewritten(node);
         }
         if class.contains("stringfunction") {
@@ -218,6 +231,9 @@ impl<'a> Search<'a> {
             let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
             return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
+        if node.has("find1") && node.has("replace1") {
+            return self.replaced(node);
+        }
         let delimited = DELIMITERS.iter().any(|name| node.has(name));
         if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
             return self.joined(node);
@@ -225,9 +241,13 @@ impl<'a> Search<'a> {
         if !is(&PLAIN) {
             return None;
         }
-        let written = TEXTS.iter().find_map(|name| self.input(node, name));
-        // A node that displays a text stores what it displayed.
-        written.or_else(|| node.inputs.get("text_0").or_else(|| node.inputs.get("text2"))?.as_str().map(str::to_owned))
+        // One text for each side, in this order.
+        let sides = [("positive", "negative"), ("text_positive", "text_negative")];
+        if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| node.has(one) && node.has(other)) {
+            return self.input(node, if slot == 1 { negative } else { positive });
+        }
+        // A node that displays a text also stores one, but that of the run before.
+        TEXTS.iter().find_map(|name| self.input(node, name))
     }
 
     /// Returns the text given to a language model. If it looks at an image, this was a question about it.
@@ -265,6 +285,25 @@ impl<'a> Search<'a> {
         let mut asked = parts.into_iter().filter(|part| !part.trim().is_empty() && !is_instruction(part));
         // An instruction alone is not a prompt.
         asked.next().filter(|_| asked.next().is_none())
+    }
+
+    /// Applies the numbered replacements of a node.
+    fn replaced(&mut self, node: &'a Node) -> Option<String> {
+        let mut text = ["prompt", "text", "string"].iter().find_map(|name| self.input(node, name))?;
+        for number in 1.. {
+            let find = format!("find{number}");
+            if !node.has(&find) {
+                break;
+            }
+            let find = self.input(node, &find)?;
+            if !find.is_empty() && text.contains(&find) {
+                text = text.replace(&find, &self.input(node, &format!("replace{number}"))?);
+            }
+            if text.len() > MAX_PROMPT_BYTES {
+                return None;
+            }
+        }
+        Some(text)
     }
 
     /// Appends or replaces according to the node's settings.

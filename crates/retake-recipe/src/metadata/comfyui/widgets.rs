@@ -1,174 +1,13 @@
-//! The values of the nodes in graphs of ComfyUI's editor, which saves them by position: names come from a table of known
-//! classes, from what newer editors write about them, or from an order that leaves no doubt.
+//! The values of the nodes in graphs of ComfyUI's editor, which saves them by position.
+//!
+//! Names come from what newer editors write about the values, else from the table of known classes, else from an order
+//! that leaves no doubt.
 
 use serde_json::{Map, Value};
 
+use super::classes::{self, CONTROL, is_control, only_seed};
+use super::cone;
 use super::workflow::linked_inputs;
-
-/// The values of core classes in the order in which the editor saves them. The value that the editor adds after a seed
-/// (`control_after_generate`) is left out here and skipped when values are named.
-const WIDGETS: &[(&str, &[&str])] = &[
-    ("KSampler", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
-    ("KSampler (Efficient)", &["seed", "steps", "cfg", "sampler_name", "scheduler", "denoise"]),
-    (
-        "KSamplerAdvanced",
-        &[
-            "add_noise",
-            "noise_seed",
-            "steps",
-            "cfg",
-            "sampler_name",
-            "scheduler",
-            "start_at_step",
-            "end_at_step",
-            "return_with_leftover_noise",
-        ],
-    ),
-    ("SamplerCustom", &["add_noise", "noise_seed", "cfg"]),
-    ("CogVideoSampler", &["height", "width", "num_frames", "steps", "cfg", "seed", "scheduler"]),
-    (
-        "ttN pipeLoader_v2",
-        &[
-            "ckpt_name",
-            "config_name",
-            "vae_name",
-            "clip_skip",
-            "loras",
-            "positive",
-            "positive_token_normalization",
-            "positive_weight_interpretation",
-            "negative",
-            "negative_token_normalization",
-            "negative_weight_interpretation",
-            "empty_latent_aspect",
-            "empty_latent_width",
-            "empty_latent_height",
-            "batch_size",
-            "seed",
-        ],
-    ),
-    (
-        "ttN pipeKSampler_v2",
-        &[
-            "lora_name",
-            "lora_strength",
-            "upscale_method",
-            "upscale_model_name",
-            "factor",
-            "rescale",
-            "percent",
-            "width",
-            "height",
-            "longer_side",
-            "crop",
-            "steps",
-            "cfg",
-            "sampler_name",
-            "scheduler",
-            "denoise",
-            "image_output",
-            "save_prefix",
-            "file_type",
-            "embed_workflow",
-            "seed",
-        ],
-    ),
-    ("RandomNoise", &["noise_seed"]),
-    ("KSamplerSelect", &["sampler_name"]),
-    ("BasicScheduler", &["scheduler", "steps", "denoise"]),
-    ("CFGGuider", &["cfg"]),
-    ("FluxGuidance", &["guidance"]),
-    ("CLIPTextEncode", &["text"]),
-    (
-        "CLIPTextEncodeSDXL",
-        &["width", "height", "crop_w", "crop_h", "target_width", "target_height", "text_g", "text_l"],
-    ),
-    ("CLIPTextEncodeSDXLRefiner", &["ascore", "width", "height", "text"]),
-    ("CLIPTextEncodeFlux", &["clip_l", "t5xxl", "guidance"]),
-    ("CLIPTextEncodeSD3", &["clip_l", "clip_g", "t5xxl", "empty_padding"]),
-    ("TextEncodeQwenImageEdit", &["prompt"]),
-    ("TextEncodeQwenImageEditPlus", &["prompt"]),
-    ("CLIPTextEncodeHiDream", &["clip_l", "clip_g", "t5xxl", "llama"]),
-    ("CLIPTextEncodeHunyuanDiT", &["bert", "mt5xl"]),
-    ("CLIPTextEncodeLumina2", &["system_prompt", "user_prompt"]),
-    ("CheckpointLoaderSimple", &["ckpt_name"]),
-    ("CheckpointLoader", &["config_name", "ckpt_name"]),
-    ("ImageOnlyCheckpointLoader", &["ckpt_name"]),
-    ("unCLIPCheckpointLoader", &["ckpt_name"]),
-    ("UNETLoader", &["unet_name", "weight_dtype"]),
-    ("UnetLoaderGGUF", &["unet_name"]),
-    ("LoraLoader", &["lora_name", "strength_model", "strength_clip"]),
-    ("LoraLoaderModelOnly", &["lora_name", "strength_model"]),
-    ("EmptyLatentImage", &["width", "height", "batch_size"]),
-    ("EmptySD3LatentImage", &["width", "height", "batch_size"]),
-    ("EmptyHunyuanLatentVideo", &["width", "height", "length", "batch_size"]),
-    ("EmptyMochiLatentVideo", &["width", "height", "length", "batch_size"]),
-    ("EmptyLTXVLatentVideo", &["width", "height", "length", "batch_size"]),
-    ("LatentUpscale", &["upscale_method", "width", "height", "crop"]),
-    ("ImageScale", &["upscale_method", "width", "height", "crop"]),
-    ("LoadImage", &["image"]),
-    ("LoadImageMask", &["image", "channel"]),
-    ("SaveImage", &["filename_prefix"]),
-    ("SaveAnimatedWEBP", &["filename_prefix"]),
-    ("PrimitiveString", &["value"]),
-    ("PrimitiveStringMultiline", &["value"]),
-    ("PrimitiveInt", &["value"]),
-    ("PrimitiveBoolean", &["value"]),
-    ("MoonvalleyTxt2VideoNode", &["prompt", "negative_prompt", "resolution", "prompt_adherence", "seed", "steps"]),
-    ("MoonvalleyImg2VideoNode", &["prompt", "negative_prompt", "resolution", "prompt_adherence", "seed", "steps"]),
-    ("StableCascade_EmptyLatentImage", &["width", "height", "compression", "batch_size"]),
-    ("ADE_AnimateDiffLoaderWithContext", &["model_name", "beta_schedule"]),
-    ("SamplerCustomAdvanced", &[]),
-    ("DualCFGGuider", &["cfg_conds", "cfg_cond2_negative"]),
-    ("CLIPVisionLoader", &["clip_name"]),
-    ("VAELoader", &["vae_name"]),
-    ("CLIPLoader", &["clip_name", "type"]),
-    ("UpscaleModelLoader", &["model_name"]),
-    ("ControlNetLoader", &["control_net_name"]),
-    ("StyleModelLoader", &["style_model_name"]),
-    ("PrimitiveFloat", &["value"]),
-    ("StringConcatenate", &["string_a", "string_b", "delimiter"]),
-    ("Seed (rgthree)", &["seed"]),
-    (
-        "Efficient Loader",
-        &[
-            "ckpt_name",
-            "vae_name",
-            "clip_skip",
-            "lora_name",
-            "lora_model_strength",
-            "lora_clip_strength",
-            "positive",
-            "negative",
-            "token_normalization",
-            "weight_interpretation",
-            "empty_latent_width",
-            "empty_latent_height",
-        ],
-    ),
-    (
-        "Eff. Loader SDXL",
-        &[
-            "base_ckpt_name",
-            "base_clip_skip",
-            "refiner_ckpt_name",
-            "refiner_clip_skip",
-            "positive_ascore",
-            "negative_ascore",
-            "vae_name",
-            "positive",
-            "negative",
-            "token_normalization",
-            "weight_interpretation",
-            "empty_latent_width",
-            "empty_latent_height",
-        ],
-    ),
-    ("KSampler SDXL (Eff.)", &["noise_seed", "steps", "cfg", "sampler_name", "scheduler", "start_at_step"]),
-    ("XlabsSampler", &["noise_seed", "steps", "timestep_to_start_cfg", "true_gs"]),
-    ("ImpactWildcardEncode", &["wildcard_text", "populated_text"]),
-    ("ImpactWildcardProcessor", &["wildcard_text", "populated_text"]),
-];
 
 /// Returns the values of a node with their names; a value with an unknown name is named by its position.
 pub(super) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'a Value)> {
@@ -177,80 +16,84 @@ pub(super) fn named_widgets<'a>(class: &str, node: &'a Value) -> Vec<(String, &'
         Some(Value::Array(values)) => values,
         _ => return Vec::new(),
     };
-    let mut names = WIDGETS.iter().find(|(name, _)| *name == class).map_or(&[][..], |(_, names)| names).iter();
-    let mut after_seed = false;
-    let mut found = Vec::new();
-    for (place, value) in values.iter().enumerate() {
-        if std::mem::take(&mut after_seed) && is_control(value) {
-            found.push(("control_after_generate".to_owned(), value));
-            continue;
-        }
-        let name = names.next();
-        after_seed = name.is_some_and(|name| ["seed", "noise_seed"].contains(name));
-        found.push((name.map_or_else(|| format!("value {place}"), |name| (*name).to_owned()), value));
-    }
-    found
+    let names = known_names(class, node, values).unwrap_or_default();
+    let name = |place: usize| names.get(place).copied().filter(|name| !name.is_empty());
+    let named = |place| name(place).map_or_else(|| format!("value {place}"), str::to_owned);
+    values.iter().enumerate().map(|(place, value)| (named(place), value)).collect()
 }
 
-/// Returns whether a value is the one that the editor adds after a seed. Some nodes remove it and leave a `null`.
-fn is_control(value: &Value) -> bool {
-    value.is_null() || value.is_boolean() || is_named_control(value)
-}
-
-/// Returns whether a value states what happens to a seed after a run. Nothing but a seed is followed by one.
-fn is_named_control(value: &Value) -> bool {
-    value.as_str().is_some_and(|it| ["fixed", "increment", "decrement", "randomize"].contains(&it))
-}
-
-/// Returns the values of a node by name: from the table, or from what newer editors write about them.
+/// Returns the values of a node by name, as far as the names are known.
 pub(super) fn widgets(class: &str, node: &Value) -> Map<String, Value> {
     let values = match node.get("widgets_values") {
         Some(Value::Object(named)) => return named.clone(),
         Some(Value::Array(values)) => values,
         _ => return Map::new(),
     };
-    if let Some((_, names)) = WIDGETS.iter().find(|(name, _)| *name == class) {
-        return named(names, values).0;
+    if let Some(names) = known_names(class, node, values) {
+        let named = names.iter().zip(values).filter(|(name, _)| !name.is_empty());
+        return named.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     }
-    let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
-    let names: Vec<&str> = inputs.filter_map(|input| input.pointer("/widget/name")?.as_str()).collect();
-    let lists_all = node.pointer("/inputs/0/localized_name").is_some();
-    match named(&names, values) {
-        // Older editors only list values that were made inputs; newer ones, which also state the display name of each,
-        // list all of them.
-        (named, whole) if !names.is_empty() && (whole || lists_all) => named,
-        _ => match values.as_slice() {
-            [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
-            [value @ Value::String(_), ..] if class.to_ascii_lowercase().contains("textencode") => {
-                Map::from_iter([("text".to_owned(), value.clone())])
-            }
-            // The only value of a node that makes a schedule is its length.
-            [value @ Value::Number(_)] if node.pointer("/outputs/0/type") == Some(&"SIGMAS".into()) => {
-                Map::from_iter([("steps".to_owned(), value.clone())])
-            }
-            [value @ Value::Number(_)] => Map::from_iter([("value".to_owned(), value.clone())]),
-            values if sampling(values).is_some() => sampling(values).unwrap_or_default(),
-            values if request(node, values).is_some() => request(node, values).unwrap_or_default(),
-            // The editor adds a control only after a seed.
-            [seed @ Value::Number(_), control, ..] if is_named_control(control) => {
-                Map::from_iter([("seed".to_owned(), seed.clone())])
-            }
-            _ => values
-                .iter()
-                .enumerate()
-                .filter(|(_, value)| value.is_object())
-                // rgthree stores each LoRA as an object.
-                .map(|(place, value)| (format!("lora_{place}"), value.clone()))
-                .collect(),
-        },
+    match values.as_slice() {
+        [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
+        [value @ Value::String(_), ..] if class.to_ascii_lowercase().contains("textencode") => {
+            Map::from_iter([("text".to_owned(), value.clone())])
+        }
+        // The only value of a node that makes a schedule is its length.
+        [value @ Value::Number(_)] if node.pointer("/outputs/0/type") == Some(&"SIGMAS".into()) => {
+            Map::from_iter([("steps".to_owned(), value.clone())])
+        }
+        [value @ Value::Number(_)] => Map::from_iter([("value".to_owned(), value.clone())]),
+        values if sampling(values).is_some() => sampling(values).unwrap_or_default(),
+        values if request(node, values).is_some() => request(node, values).unwrap_or_default(),
+        // The editor adds a control only after a seed.
+        [seed @ Value::Number(_), control, ..] if is_control(control) => {
+            Map::from_iter([("seed".to_owned(), seed.clone())])
+        }
+        values if values.iter().any(Value::is_object) => values
+            .iter()
+            .enumerate()
+            .filter(|(_, value)| value.is_object())
+            // rgthree stores each LoRA as an object.
+            .map(|(place, value)| (format!("lora_{place}"), value.clone()))
+            .collect(),
+        values => only_sentence(values).map(|text| ("text".to_owned(), text.clone())).into_iter().collect(),
     }
 }
 
-/// Names the values of a sampler of an unknown class, which nearly all copy from ComfyUI's own: a seed and its control,
-/// steps, guidance, sampler, scheduler, and how much is changed; or sampler and scheduler before steps and guidance,
-/// which are texts in some nodes. A known scheduler in its place is required.
+/// Returns the names of the first values of a node, one for each: those that the file itself lists, or those that its
+/// class is known to have.
+fn known_names<'a>(class: &str, node: &'a Value, values: &[Value]) -> Option<Vec<&'a str>> {
+    let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
+    let listed: Vec<&str> = inputs.filter_map(|input| input.pointer("/widget/name")?.as_str()).collect();
+    // Older editors only list values that were made inputs; newer ones, which also state the display name of each,
+    // list all of them.
+    let lists_all = node.pointer("/inputs/0/localized_name").is_some();
+    let own = || with_controls(&listed, values).filter(|names| !listed.is_empty() && names.len() == values.len());
+    let complete = || lists_all.then(|| with_controls(&listed, values)).flatten().filter(|names| !names.is_empty());
+    own().filter(|_| lists_all).or_else(|| classes::names(class, values)).or_else(own).or_else(complete)
+}
+
+/// Returns the names of the first values, given the names without the controls that the editor adds after seeds;
+/// `None` if there are more names than values.
+fn with_controls<'a>(names: &[&'a str], values: &[Value]) -> Option<Vec<&'a str>> {
+    let mut found = Vec::new();
+    let mut values = values.iter().peekable();
+    for name in names {
+        let value = values.next()?;
+        found.push(*name);
+        let of_seed = |next: &&Value| ["seed", "noise_seed"].contains(name) && (next.is_null() || next.is_boolean());
+        if value.is_number() && values.next_if(|next| is_control(next) || of_seed(next)).is_some() {
+            found.push(CONTROL);
+        }
+    }
+    Some(found)
+}
+
+/// Names the values of a sampler of an unknown class, which nearly all copy from ComfyUI's own: steps, guidance, sampler
+/// and scheduler, then how much is changed; or sampler and scheduler first, with steps and guidance as texts in some
+/// nodes. A known scheduler in its place is required. The seed is the only number with a control.
 fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
-    const SCHEDULERS: [&str; 10] = [
+    const SCHEDULERS: [&str; 12] = [
         "normal",
         "karras",
         "exponential",
@@ -258,32 +101,39 @@ fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
         "simple",
         "ddim_uniform",
         "beta",
+        "beta57",
         "linear_quadratic",
         "kl_optimal",
         "bong_tangent",
+        "align_your_steps",
     ];
     let scheduled = |value: &Value| value.as_str().is_some_and(|name| SCHEDULERS.contains(&name));
     let whole = |value: &Value| value.is_u64() || value.as_str().is_some_and(|text| text.parse::<u32>().is_ok());
     let number = |value: &Value| value.is_number() || value.as_str().is_some_and(|text| text.parse::<f64>().is_ok());
-    values.windows(6).enumerate().find_map(|(place, window)| {
-        let [seed, control, rest @ ..] = window else { return None };
-        let [first, second, third, fourth] = rest else { return None };
-        if !seed.is_u64() || !is_named_control(control) {
-            return None;
-        }
+    let mut settings = values.windows(4).enumerate().filter_map(|(place, window)| {
+        let [first, second, third, fourth] = window else { return None };
         let usual = first.is_u64() && second.is_number() && third.is_string() && scheduled(fourth);
-        let swapped = first.is_string() && scheduled(second) && whole(third) && number(fourth);
+        // What follows the usual four may look like the other order.
+        let follows = place >= 2 && values.get(place - 2).is_some_and(Value::is_u64);
+        let swapped = !follows && first.is_string() && scheduled(second) && whole(third) && number(fourth);
         let [steps, cfg, sampler, scheduler] = match (usual, swapped) {
             (true, _) => [first, second, third, fourth],
             (_, true) => [third, fourth, first, second],
             _ => return None,
         };
-        let denoise = values.get(place + 6).filter(|value| usual && value.as_f64().is_some_and(|share| share <= 1.0));
-        let named =
-            [("seed", seed), ("steps", steps), ("cfg", cfg), ("sampler_name", sampler), ("scheduler", scheduler)];
+        let denoise = values.get(place + 4).filter(|value| usual && value.as_f64().is_some_and(|share| share <= 1.0));
+        let named = [("steps", steps), ("cfg", cfg), ("sampler_name", sampler), ("scheduler", scheduler)];
         let named = named.into_iter().chain(denoise.map(|denoise| ("denoise", denoise)));
-        Some(named.map(|(name, value)| (name.to_owned(), value.clone())).collect())
-    })
+        Some(named.chain(only_seed(values).map(|seed| ("seed", seed))).collect::<Vec<_>>())
+    });
+    let found = settings.next().filter(|_| settings.next().is_none())?;
+    Some(found.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect())
+}
+
+/// Returns the only text of several words.
+fn only_sentence(values: &[Value]) -> Option<&Value> {
+    let mut sentences = values.iter().filter(|value| value.as_str().is_some_and(cone::is_sentence));
+    sentences.next().filter(|_| sentences.next().is_none())
 }
 
 /// Names the values of a node of an unknown class that asks a provider for an image: the only sentence among them is
@@ -294,26 +144,6 @@ fn request(node: &Value, values: &[Value]) -> Option<Map<String, Value>> {
     if !["IMAGE", "VIDEO"].contains(&kind) || takes_any {
         return None;
     }
-    let seed = values.windows(2).find_map(|pair| match pair {
-        [seed, control] if seed.is_u64() && is_named_control(control) => Some(seed),
-        _ => None,
-    })?;
-    let is_sentence = |value: &&Value| value.as_str().is_some_and(|text| text.trim().contains(' '));
-    let mut sentences = values.iter().filter(is_sentence);
-    let prompt = sentences.next().filter(|_| sentences.next().is_none())?;
+    let (seed, prompt) = (only_seed(values)?, only_sentence(values)?);
     Some(Map::from_iter([("prompt".to_owned(), prompt.clone()), ("seed".to_owned(), seed.clone())]))
-}
-
-/// Names each value, and returns whether names and values match one to one.
-fn named(names: &[&str], values: &[Value]) -> (Map<String, Value>, bool) {
-    let mut values = values.iter().peekable();
-    let mut found = Map::new();
-    for name in names {
-        let Some(value) = values.next() else { return (found, false) };
-        found.insert((*name).to_owned(), value.clone());
-        if ["seed", "noise_seed"].contains(name) {
-            values.next_if(|value| is_control(value));
-        }
-    }
-    (found, values.next().is_none())
 }
