@@ -268,7 +268,7 @@ for (const colorScheme of ["light", "dark"]) {
       add: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.getByRole("button", { name: "Add…" }).first().click(); await it.locator(".pick").first().waitFor(); }],
       keys: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.keyboard.press("?"); }],
       sets: [`/compare?refs=${refs(3, 8)}`, async (it) => { await it.locator(".sets summary").click(); }],
-      tray: [`/sessions/${harbour}/8`, async (it) => { await it.locator("#tray-count").click(); }],
+      tray: [`/sessions/${harbour}/8`, async (it) => { await it.keyboard.press("c"); await it.locator("#tray-count:not([hidden])").click(); await it.locator("#tray:popover-open").waitFor(); }],
     };
     for (const [name, [path, act]] of Object.entries(states).map(([called, state]) => [called, [state].flat()])) {
       await step(`${name} in ${colorScheme} at ${width}`, async () => {

@@ -114,7 +114,8 @@ fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
         let [first, second, third, fourth] = window else { return None };
         let usual = first.is_u64() && second.is_number() && third.is_string() && scheduled(fourth);
         // What follows the usual four may look like the other order.
-        let follows = place >= 2 && values.get(place - 2).is_some_and(Value::is_u64);
+        let before = place.checked_sub(2).and_then(|start| values.get(start..place));
+        let follows = matches!(before, Some([steps, cfg]) if steps.is_u64() && cfg.is_number());
         let swapped = !follows && first.is_string() && scheduled(second) && whole(third) && number(fourth);
         let [steps, cfg, sampler, scheduler] = match (usual, swapped) {
             (true, _) => [first, second, third, fourth],
