@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::commands::{Machine, set_up};
 use super::postgres_trial;
-use super::servers::{Postgres, wait_until};
+use super::servers::{Postgres, install, may_install, wait_until};
 
 const PGBOUNCER: &str = "/usr/sbin/pgbouncer";
 
@@ -18,7 +18,7 @@ pub(crate) fn trials() -> Vec<Trial> {
     let openssl = Command::new("openssl").arg("version").output().is_ok_and(|output| output.status.success());
     let tls = postgres_trial("access::certificates_are_checked", certificates);
     let pooler = postgres_trial("access::a_transaction_pooler_is_named", transaction_pooler);
-    let pgbouncer = Path::new(PGBOUNCER).exists();
+    let pgbouncer = Path::new(PGBOUNCER).exists() || may_install();
     vec![
         if pgbouncer { pooler } else { pooler.with_kind("needs the Debian package pgbouncer").with_ignored_flag(true) },
         if openssl { tls } else { tls.with_ignored_flag(true) },
@@ -208,6 +208,7 @@ impl Drop for Pooler {
 }
 
 fn transaction_pooler() {
+    install(Path::new(PGBOUNCER), "pgbouncer");
     let server = Postgres::shared();
     let images = tempfile::tempdir().unwrap();
     let (_, url) = set_up(server, &images.path().join("images"));

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use retake_team::{Config, PgLog};
@@ -29,6 +29,17 @@ pub(crate) fn may_install() -> bool {
     std::env::var("RETAKE_TEST_INSTALL").is_ok_and(|value| value == "1")
 }
 
+/// Installs a Debian package unless its program exists. Tests that run at the same time wait for each other.
+pub(crate) fn install(program: &Path, package: &str) {
+    static INSTALLING: Mutex<()> = Mutex::new(());
+    let _installing = INSTALLING.lock().unwrap_or_else(PoisonError::into_inner);
+    if !program.exists() {
+        let arguments = ["-o", "DPkg::Lock::Timeout=300", "install", "-y", package];
+        let installed = Command::new("apt-get").args(arguments).output().unwrap();
+        assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
+    }
+}
+
 /// A PostgreSQL server in its own directory.
 pub(crate) struct Postgres {
     dir: PathBuf,
@@ -46,10 +57,7 @@ impl Postgres {
     }
 
     pub(crate) fn start_with(settings: &[&str], initdb: &[&str]) -> Postgres {
-        if !Path::new(BINARIES).join("postgres").exists() {
-            let installed = Command::new("apt-get").args(["install", "-y", "postgresql"]).output().unwrap();
-            assert!(installed.status.success(), "{}", String::from_utf8_lossy(&installed.stderr));
-        }
+        install(&Path::new(BINARIES).join("postgres"), "postgresql");
         // Short, since the path of a Unix socket is limited to 107 bytes.
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let dir = PathBuf::from(format!("/tmp/rt-pg-{}-{number}", std::process::id()));
