@@ -26,6 +26,9 @@ use crate::platform;
 /// The maximum size of an image: well above what generators produce, and small enough for a line of an export.
 pub const MAX_IMAGE_BYTES: u64 = 256 * 1024 * 1024;
 
+/// The maximum size of a file that is read into memory to be stored; larger ones, mostly videos, are copied in parts.
+const MAX_WHOLE_BYTES: u64 = 16 * 1024 * 1024;
+
 /// The maximum number of files remembered as verified.
 const MAX_VERIFIED: usize = 1000;
 
@@ -136,19 +139,18 @@ impl Images {
     /// Stores a copy of an open image file durably. `path` is only its name: the open file is read, whatever happens to
     /// that path meanwhile.
     pub fn put_open(&self, file: &File, path: &Path) -> Result<ImageRef, ImageStoreError> {
-        self.persist(self.write_open(file, path)?)
+        self.persist(self.write_open(file, path, |_| ())?)
     }
 
     /// Stores these bytes durably as an image.
     pub fn put(&self, bytes: &[u8]) -> Result<ImageRef, ImageStoreError> {
-        let file = self.files.write(&mut &*bytes).map_err(|error| self.keeping(error))?;
-        let image = self.described(file.stored(), bytes, None);
-        self.persist(UnsyncedImage { image, file: Some(file) })
+        self.persist(self.write_bytes(bytes, None)?)
     }
 
     /// Writes a copy of an image file and describes it. It is durable after [`persist_all`](Images::persist_all).
-    pub fn write_file(&self, path: &Path) -> Result<UnsyncedImage, ImageStoreError> {
-        self.write_open(&open_regular(path).map_err(|error| reading(path, error))?, path)
+    /// Passes the bytes to `examine` if the file is small enough to be read as a whole.
+    pub fn write_file(&self, path: &Path, examine: impl FnOnce(&[u8])) -> Result<UnsyncedImage, ImageStoreError> {
+        self.write_open(&open_regular(path).map_err(|error| reading(path, error))?, path, examine)
     }
 
     /// Makes images durable together, and returns the result for each, in the same order. A failure does not affect the
@@ -191,15 +193,37 @@ impl Images {
         images.pop().unwrap_or_else(|| Err(self.keeping(io::Error::other("an image that was written has no result"))))
     }
 
-    fn write_open(&self, file: &File, path: &Path) -> Result<UnsyncedImage, ImageStoreError> {
+    fn write_open(
+        &self,
+        mut file: &File,
+        path: &Path,
+        examine: impl FnOnce(&[u8]),
+    ) -> Result<UnsyncedImage, ImageStoreError> {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let length = file.rewind().and_then(|()| Ok(file.metadata()?.len())).map_err(|error| reading(path, error))?;
+        if length <= MAX_WHOLE_BYTES {
+            let _permit = FILE_MEMORY.acquire(length);
+            let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0));
+            file.take(MAX_WHOLE_BYTES + 1).read_to_end(&mut bytes).map_err(|error| reading(path, error))?;
+            if bytes.len() as u64 <= MAX_WHOLE_BYTES {
+                examine(&bytes);
+                return self.write_bytes(&bytes, name);
+            }
+            // It is being written to.
+            file.rewind().map_err(|error| reading(path, error))?;
+        }
         let mut source = CopiedFile { file, failed: false };
-        source.file.rewind().map_err(|error| reading(path, error))?;
         let written = self.files.write(&mut source);
         let written =
             written.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let image = self.described_file(written.stored(), &self.files.path_of(&written), name);
         Ok(UnsyncedImage { image, file: Some(written) })
+    }
+
+    fn write_bytes(&self, bytes: &[u8], name: Option<String>) -> Result<UnsyncedImage, ImageStoreError> {
+        let file = self.files.write_bytes(bytes).map_err(|error| self.keeping(error))?;
+        let image = self.described(file.stored(), bytes, name, file.is_new());
+        Ok(UnsyncedImage { image, file: Some(file) })
     }
 
     /// Stores these bytes durably without decoding them, for callers that know what they contain.
@@ -439,7 +463,7 @@ impl Images {
             return image_ref(stored, header, None, name);
         }
         let _permit = FILE_MEMORY.acquire(stored.bytes);
-        self.described(stored, &read_whole(path).unwrap_or_default(), name)
+        self.described(stored, &read_whole(path).unwrap_or_default(), name, false)
     }
 
     /// Describes a video by its metadata and creates its thumbnails; `None` if it is not a video.
@@ -453,7 +477,8 @@ impl Images {
         Some(Header { mime_type, width: outline.width, height: outline.height })
     }
 
-    fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>) -> ImageRef {
+    /// Describes an image and creates its thumbnails, which are not looked for if it is new.
+    fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>, is_new: bool) -> ImageRef {
         if let Some(video) = self.described_video(&stored, io::Cursor::new(bytes)) {
             return image_ref(stored, video, None, name);
         }
@@ -463,7 +488,7 @@ impl Images {
             let seen = see(&picture, &reduced);
             // The rest only needs the thumbnails.
             drop(picture);
-            if !self.thumbs.contains(hash) {
+            if is_new || !self.thumbs.contains(hash) {
                 self.thumbs.keep(hash, &reduced);
             }
             seen

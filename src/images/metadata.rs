@@ -12,6 +12,11 @@ pub fn read_file(path: &Path) -> io::Result<Reading> {
     read_with(path, &pixels)
 }
 
+/// Reads the metadata of an image file like [`read_file`], given its bytes.
+pub fn read_file_bytes(path: &Path, bytes: &[u8]) -> io::Result<Reading> {
+    read_contents_with(path, io::Cursor::new(bytes), &pixels)
+}
+
 /// Reads the metadata of an image from its bytes.
 pub fn read(bytes: &[u8]) -> Reading {
     read_bytes_with(bytes, &pixels)

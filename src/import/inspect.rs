@@ -12,6 +12,12 @@ use crate::model::{Hash, Recipe, Timestamp};
 
 use super::walk::{Candidate, unreadable};
 
+/// The maximum size of a file that is read into memory, once for its hash and its metadata. Of a larger one, such as a
+/// video, the metadata is a small part.
+const MAX_WHOLE_BYTES: u64 = 4 * 1024 * 1024;
+/// The number of bytes that show the type of a file.
+const HEADER_BYTES: u64 = 64;
+
 /// An image that was found.
 #[derive(Clone, Debug)]
 pub(crate) struct InspectedImage {
@@ -88,17 +94,24 @@ pub(super) fn inspect(candidate: &Candidate) -> Result<InspectedImage, String> {
         bytes => return Err(format!("it has {bytes} bytes, and at most {MAX_IMAGE_BYTES} are allowed")),
     }
     let mut file = File::open(path).map_err(unreadable)?;
-    let mut first = vec![0; 64];
-    let read = file.read(&mut first).map_err(unreadable)?;
-    first.truncate(read);
+    let is_small = about.len() <= MAX_WHOLE_BYTES;
+    let mut first = Vec::with_capacity(usize::try_from(about.len().min(MAX_WHOLE_BYTES)).unwrap_or(0));
+    let beginning = if is_small { MAX_WHOLE_BYTES + 1 } else { HEADER_BYTES };
+    file.by_ref().take(beginning).read_to_end(&mut first).map_err(unreadable)?;
     let mime_type = Header::of(&first).mime_type;
     if mime_type == UNKNOWN_TYPE {
         return Err("not an image or video of a known type".to_owned());
     }
+    let is_whole = is_small && first.len() as u64 <= MAX_WHOLE_BYTES;
     let mut hasher = blake3::Hasher::new();
     hasher.update(&first);
-    hasher.update_reader(file).map_err(unreadable)?;
-    let facts = ImageFacts::from(metadata::read_file(path).map_err(unreadable)?);
+    let reading = if is_whole {
+        metadata::read_file_bytes(path, &first)
+    } else {
+        hasher.update_reader(file).map_err(unreadable)?;
+        metadata::read_file(path)
+    };
+    let facts = ImageFacts::from(reading.map_err(unreadable)?);
     let modified = about.modified().ok().map(|time| Timestamp::from(chrono::DateTime::<chrono::Utc>::from(time)));
     let modified = modified.or(Timestamp::from_millis(0)).ok_or("its modification time is invalid")?;
     Ok(InspectedImage {

@@ -62,10 +62,18 @@ impl ImageWriter<'_> {
     /// Writes images, or fewer of them if stopped.
     pub(super) fn write_all<'f>(&self, wanted: &[WantedImage<'f>], stop: &AtomicBool) -> WrittenImages<'f> {
         let write = |WantedImage { source, is_first }: &WantedImage<'_>| {
-            // Grouping left out the parameters. If the file is gone by now, its image was stored, or it is linked and
-            // will be reported later.
-            let reading = if *is_first { metadata::read_file(&source.path).ok() } else { None };
-            (self.write(source), reading.map(|reading| reading.recipe))
+            // Grouping left out the parameters.
+            let mut reading = None;
+            let written = self.write(source, |bytes| {
+                if *is_first {
+                    reading = metadata::read_file_bytes(&source.path, bytes).ok();
+                }
+            });
+            // If the file is gone by now, its image was stored, or it is linked and will be reported later.
+            if *is_first && reading.is_none() {
+                reading = metadata::read_file(&source.path).ok();
+            }
+            (written, reading.map(|reading| reading.recipe))
         };
         let mut all = WrittenImages::default();
         let written = map_on_all_cores(wanted, write, |_| !stop.load(Ordering::Relaxed));
@@ -76,7 +84,8 @@ impl ImageWriter<'_> {
         all
     }
 
-    fn write(&self, picture: &InspectedImage) -> Result<UnsyncedImage, StoreFailure> {
+    /// Writes an image. Passes its bytes to `examine` if they are in memory anyway.
+    fn write(&self, picture: &InspectedImage, examine: impl FnOnce(&[u8])) -> Result<UnsyncedImage, StoreFailure> {
         let path = picture.path.as_path();
         if self.link && path.to_str().is_none() {
             return Err(StoreFailure::File("its path is not UTF-8, so it can only be copied, not linked".to_owned()));
@@ -86,7 +95,7 @@ impl ImageWriter<'_> {
         } else if self.link {
             self.images.link_file(path).map(UnsyncedImage::from)
         } else {
-            self.images.write_file(path)
+            self.images.write_file(path, examine)
         };
         match image {
             Ok(image) if image.hash() == picture.hash => Ok(image),

@@ -46,8 +46,15 @@ impl UnsyncedFile {
     pub fn stored(&self) -> Stored {
         self.stored
     }
+
+    /// Returns whether there was no such file before.
+    pub fn is_new(&self) -> bool {
+        self.temp.is_some()
+    }
 }
 
+/// The number of bytes copied at once.
+const COPY_BYTES: usize = 64 * 1024;
 /// The number of files synced concurrently.
 const SYNC_THREADS: usize = 8;
 
@@ -71,23 +78,48 @@ impl ContentDir {
 
     /// Puts these bytes. They are durable when this returns.
     pub fn put(&self, bytes: &[u8]) -> io::Result<Stored> {
-        self.put_reader(&mut &*bytes)
+        self.persist(self.write_bytes(bytes))
     }
 
     /// Puts the contents of a reader, without holding them in memory. They are durable when this returns.
     pub fn put_reader(&self, reader: &mut dyn Read) -> io::Result<Stored> {
-        let mut stored = self.persist_all(vec![self.write(reader)]);
+        self.persist(self.write(reader))
+    }
+
+    fn persist(&self, file: io::Result<UnsyncedFile>) -> io::Result<Stored> {
+        let mut stored = self.persist_all(vec![file]);
         stored.pop().unwrap_or_else(|| Err(io::Error::other("a file that was written has no result")))
     }
 
     /// Writes the contents of a reader, without holding them in memory. The file is neither durable nor found by its
     /// hash until [`persist_all`](ContentDir::persist_all).
     pub fn write(&self, reader: &mut dyn Read) -> io::Result<UnsyncedFile> {
-        self.disk.create_dir_all(&self.root)?;
-        let temp = TempFile::create_in(&self.disk, &self.root)?;
+        let temp = self.temporary()?;
         let stored = copy(reader, &temp)?;
         let is_there = self.check(stored.hash).is_ok();
         Ok(UnsyncedFile { stored, temp: (!is_there).then_some(temp) })
+    }
+
+    /// Writes these bytes like [`write`](ContentDir::write), unless there is such a file already.
+    pub fn write_bytes(&self, bytes: &[u8]) -> io::Result<UnsyncedFile> {
+        let stored = Stored { hash: *blake3::hash(bytes).as_bytes(), bytes: bytes.len() as u64 };
+        if self.check(stored.hash).is_ok() {
+            return Ok(UnsyncedFile { stored, temp: None });
+        }
+        let temp = self.temporary()?;
+        temp.file().write_at(0, bytes)?;
+        Ok(UnsyncedFile { stored, temp: Some(temp) })
+    }
+
+    /// Creates a temporary file in the directory, which is created first if necessary.
+    fn temporary(&self) -> io::Result<TempFile> {
+        match TempFile::create_in(&self.disk, &self.root) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.disk.create_dir_all(&self.root)?;
+                TempFile::create_in(&self.disk, &self.root)
+            }
+            created => created,
+        }
     }
 
     /// Returns the path at which an unsynced file can currently be read.
@@ -162,7 +194,7 @@ impl ContentDir {
 /// Copies a reader into an empty file, hashing the bytes.
 fn copy(reader: &mut dyn Read, temp: &TempFile) -> io::Result<Stored> {
     let mut hasher = blake3::Hasher::new();
-    let mut buffer = vec![0; 256 * 1024];
+    let mut buffer = vec![0; COPY_BYTES];
     let mut offset = 0;
     loop {
         let read = match reader.read(&mut buffer) {

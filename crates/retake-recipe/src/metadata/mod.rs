@@ -97,6 +97,15 @@ pub fn read_with(path: impl AsRef<Path>, decoder: PixelDecoder<'_>) -> io::Resul
     read_input(File::open(path)?, Some(path), decoder)
 }
 
+/// Reads the metadata of a file like [`read_with`], given its contents: an open file, or its bytes.
+pub fn read_contents_with(
+    path: impl AsRef<Path>,
+    contents: impl Read + Seek,
+    decoder: PixelDecoder<'_>,
+) -> io::Result<Reading> {
+    read_input(contents, Some(path.as_ref()), decoder)
+}
+
 /// Reads the metadata of an image or video from its bytes.
 ///
 /// ```
