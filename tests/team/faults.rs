@@ -1,8 +1,6 @@
 //! The network and the server fail while writers are active.
 
 use std::collections::HashSet;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +22,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         postgres_trial("faults::a_killed_server_loses_nothing_acknowledged", killed_server),
         postgres_trial("faults::a_suspended_client_delays_others_only_briefly", suspended_client),
         postgres_trial("faults::a_connection_that_a_call_abandons_is_closed_at_once", abandoned_connection),
+        postgres_trial("faults::connections_closed_while_idle_are_replaced", idle_connections_closed),
         postgres_trial("faults::a_closed_workspace_lets_go_of_its_connections", closing),
     ]
 }
@@ -197,7 +196,7 @@ fn suspended_client() {
     log.append(start("a", 0, "a")).unwrap();
     let day = retake_testutils::at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
     let script = format!("SET idle_in_transaction_session_timeout = '2s'; BEGIN; SELECT {schema}.lock_day({day})");
-    let _holder = Holder::start(server, &script);
+    let _holder = server.hold(&script);
     let ack = log.append(start("b", 0, "b")).unwrap();
     assert_eq!(ack.head.id.number().get(), 2);
 }
@@ -214,7 +213,7 @@ fn abandoned_connection() {
         server.sql(pids).unwrap().split_whitespace().map(str::to_owned).collect::<HashSet<String>>()
     };
     let before = connections();
-    let holder = Holder::start(&server, &format!("BEGIN; SELECT 1 FROM {schema}.heads FOR UPDATE"));
+    let holder = server.hold(&format!("BEGIN; SELECT 1 FROM {schema}.heads FOR UPDATE"));
     let writer = {
         let log = Arc::clone(&log);
         std::thread::spawn(move || log.append(record(id, "b", 1, "b")).unwrap())
@@ -226,30 +225,15 @@ fn abandoned_connection() {
     assert_eq!(writer.join().unwrap().index, Some(1));
 }
 
-/// A client that keeps a transaction open until it is dropped.
-struct Holder(Child);
-
-impl Holder {
-    fn start(server: &Postgres, script: &str) -> Holder {
-        let mut child = Command::new("/usr/lib/postgresql/15/bin/psql")
-            .args(["-X", "-q", "-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", "postgres", "-d", "postgres"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let script = format!("{script}; SELECT 'locked';\n");
-        child.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        assert!(output.lines().map_while(Result::ok).any(|line| line.contains("locked")));
-        Holder(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+/// While nothing is written, the server closes every connection, as a restart or a firewall does.
+fn idle_connections_closed() {
+    let server = Postgres::start(&[]);
+    let log = open(&server.workspace());
+    let id = log.append(start("a", 0, "a")).unwrap().head.id;
+    let all = "FROM pg_stat_activity WHERE application_name = 'retake'";
+    server.sql(&format!("SELECT pg_terminate_backend(pid) {all}")).unwrap();
+    assert_eq!(log.append(record(id, "b", 1, "b")).unwrap().index, Some(1));
+    assert_eq!(log.append(record(id, "c", 2, "c")).unwrap().index, Some(2));
 }
 
 fn closing() {

@@ -1,8 +1,6 @@
 //! Appends that wait at the same time are committed together, without affecting each other.
 
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,33 +27,6 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Another client that holds a lock until it is dropped.
-struct Holder(Child);
-
-impl Holder {
-    fn new(server: &Postgres, lock: &str) -> Holder {
-        let mut child = Command::new("/usr/lib/postgresql/15/bin/psql")
-            .args(["-X", "-q", "-h", "127.0.0.1", "-p", &server.port.to_string(), "-U", "postgres", "-d", "postgres"])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let script = format!("BEGIN; {lock}; SELECT 'locked';\n");
-        child.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        assert!(output.lines().map_while(Result::ok).any(|line| line.contains("locked")));
-        Holder(child)
-    }
-}
-
-impl Drop for Holder {
-    fn drop(&mut self) {
-        // psql exits at the end of its input, which ends its transaction.
-        drop(self.0.stdin.take());
-        self.0.wait().unwrap();
-    }
-}
-
 fn schema_of(url: &str) -> String {
     url.rsplit('=').next().unwrap().to_owned()
 }
@@ -63,7 +34,7 @@ fn schema_of(url: &str) -> String {
 /// Appends each batch on its own thread while the day's counter is locked, and returns the results.
 fn append_behind_a_lock(server: &Postgres, url: &str, log: &Arc<PgLog>, batches: Vec<Batch>) -> Vec<(SessionId, bool)> {
     let day = retake_testutils::at(0).day().signed_duration_since("0001-01-01".parse().unwrap()).num_days() + 1;
-    let holder = Holder::new(server, &format!("SELECT {}.lock_day({day})", schema_of(url)));
+    let holder = server.hold(&format!("BEGIN; SELECT {}.lock_day({day})", schema_of(url)));
     let (begun, count) = (Arc::new(AtomicUsize::new(0)), batches.len());
     let threads: Vec<_> = batches
         .into_iter()
@@ -103,7 +74,7 @@ fn iterations_share_commits() {
     let ids: Vec<SessionId> =
         (0..=WRITERS).map(|n| log.append(start("a", 0, &format!("{n}"))).unwrap().head.id).collect();
     let schema = schema_of(&url);
-    let holder = Holder::new(server, &format!("SELECT 1 FROM {schema}.heads WHERE number = 1 FOR UPDATE"));
+    let holder = server.hold(&format!("BEGIN; SELECT 1 FROM {schema}.heads WHERE number = 1 FOR UPDATE"));
     let write = |id: SessionId| {
         let log = Arc::clone(&log);
         std::thread::spawn(move || {
@@ -141,7 +112,7 @@ fn locked_session() {
     let url = server.workspace();
     let log = Arc::new(open(&url));
     let ids: Vec<SessionId> = (0..6).map(|n| log.append(start("a", 0, &format!("{n}"))).unwrap().head.id).collect();
-    let holder = Holder::new(server, &format!("SELECT 1 FROM {}.heads WHERE number = 1 FOR UPDATE", schema_of(&url)));
+    let holder = server.hold(&format!("BEGIN; SELECT 1 FROM {}.heads WHERE number = 1 FOR UPDATE", schema_of(&url)));
     let write = |id: SessionId| {
         let log = Arc::clone(&log);
         std::thread::spawn(move || {

@@ -1,9 +1,10 @@
 //! Starts and stops the servers that the tests use.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -151,6 +152,21 @@ impl Postgres {
         self.sql_as("postgres", script)
     }
 
+    /// Runs SQL that begins a transaction, which stays open until the result is dropped.
+    pub(crate) fn hold(&self, script: &str) -> Holder {
+        let mut child = Command::new(Path::new(BINARIES).join("psql"))
+            .args(["-X", "-q", "-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres", "-d", "postgres"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let script = format!("{script}; SELECT 'locked';\n");
+        child.stdin.as_mut().unwrap().write_all(script.as_bytes()).unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        assert!(output.lines().map_while(Result::ok).any(|line| line.contains("locked")));
+        Holder(child)
+    }
+
     pub(crate) fn sql_as(&self, role: &str, script: &str) -> Result<String, String> {
         let output = Command::new(Path::new(BINARIES).join("psql"))
             .args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", &self.port.to_string()])
@@ -159,6 +175,17 @@ impl Postgres {
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).trim().to_owned();
         if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+}
+
+/// A client that keeps a transaction open until it is dropped.
+pub(crate) struct Holder(Child);
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        // psql exits at the end of its input, which ends its transaction.
+        drop(self.0.stdin.take());
+        self.0.wait().unwrap();
     }
 }
 
