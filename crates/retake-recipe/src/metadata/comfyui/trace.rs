@@ -18,7 +18,7 @@ const MAX_OUTPUTS: usize = 100;
 /// The maximum number of passes.
 const MAX_PASSES: usize = 32;
 /// Inputs that do not lead to the image or latent that a node processes.
-const ASIDE: [&str; 33] = [
+const ASIDE: [&str; 34] = [
     "model",
     "clip",
     "vae",
@@ -51,6 +51,8 @@ const ASIDE: [&str; 33] = [
     "height",
     "filename_prefix",
     "lora_stack",
+    // The sound of a video.
+    "audio",
     // Samples when it is applied to the latents that its node takes.
     "upscaler",
 ];

@@ -45,7 +45,7 @@ const TEXTS: [&str; 23] = [
     "negative",
 ];
 /// The inputs of a joining node that hold what is put between its texts.
-const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
+const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
 /// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 22] = [
     "primitive",
@@ -72,12 +72,14 @@ const PLAIN: [&str; 22] = [
     "negative",
 ];
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
-const RUNTIME: [&str; 20] = [
+const RUNTIME: [&str; 22] = [
     "generate",
     "llm",
     "gpt",
     "ollama",
     "gemini",
+    "gemma",
+    "enhanceprompt",
     "qwen",
     "florence",
     "caption",
@@ -250,12 +252,15 @@ impl<'a> Search<'a> {
         TEXTS.iter().find_map(|name| self.input(node, name))
     }
 
-    /// Returns the text given to a language model. If it looks at an image, this was a question about it.
+    /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
+    /// model rewrites prompts for that image.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
         const GIVEN: [&str; 9] =
             ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
+        let class = node.class.to_ascii_lowercase();
+        let enhances = class.contains("enhance") || class.contains("ltx");
         let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
-        if sees {
+        if sees && !enhances {
             return None;
         }
         let text = GIVEN.iter().find_map(|name| self.request(node, name)).filter(|text| !text.trim().is_empty())?;
@@ -267,11 +272,15 @@ impl<'a> Search<'a> {
     fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
         const INSTRUCTS: [&str; 5] =
             ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
+        const ASKS: [&str; 7] = ["transform ", "rewrite ", "expand ", "enhance ", "improve ", "convert ", "refine "];
         let input = self.graph.input(node, name)?;
         let whole = self.follow(input)?;
         let is_instruction = |text: &str| {
             let text = text.trim_start().to_lowercase();
-            text.starts_with("you are ") || INSTRUCTS.iter().any(|part| text.contains(part))
+            let asks = ASKS.iter().any(|verb| text.starts_with(verb));
+            text.starts_with("you are ")
+                || INSTRUCTS.iter().any(|part| text.contains(part))
+                || asks && ["prompt", "following"].iter().any(|part| text.contains(part))
         };
         let Input::Link { node: from, .. } = input else { return Some(whole) };
         let parts: Vec<String> = match self.graph.node(from) {
@@ -318,7 +327,8 @@ impl<'a> Search<'a> {
             Some("append") => {
                 let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
                 let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-                Some(parts.join(if tidy { ", " } else { "" })).filter(|text| text.len() <= MAX_PROMPT_BYTES)
+                let joined = if tidy { tidied(&parts.join(", ")) } else { parts.concat() };
+                Some(joined).filter(|text| text.len() <= MAX_PROMPT_BYTES)
             }
             _ => None,
         }
@@ -327,7 +337,13 @@ impl<'a> Search<'a> {
     /// Joins the input texts of a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
         let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
-        let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
+        let delimiter = match delimiter {
+            "\\n" | "newline" => "\n",
+            "none" => "",
+            "space" => " ",
+            "comma" => ",",
+            delimiter => delimiter,
+        };
         let mut parts = Vec::new();
         let mut length = 0;
         for name in node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)) {
@@ -346,6 +362,17 @@ impl<'a> Search<'a> {
         parts.retain(|part| !part.is_empty());
         (!parts.is_empty()).then(|| parts.join(delimiter))
     }
+}
+
+/// Removes empty tags and superfluous white space from a list of tags.
+fn tidied(tags: &str) -> String {
+    let mut tidy = String::with_capacity(tags.len());
+    for part in tags.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",").chars() {
+        if part != ',' || !tidy.ends_with(',') {
+            tidy.push(part);
+        }
+    }
+    tidy
 }
 
 /// Returns whether an input of a joining node is one of its texts rather than one of its options.
