@@ -117,6 +117,13 @@ fn the_only_node_that_could_have_made_an_image() {
         let reading = queued(graph(node.clone(), class));
         assert!(reading.recipe.seed.is_none() && reading.recipe.prompt.is_empty(), "{node}: {}", line(&reading));
     }
+    // A language model by the address that it is reached at.
+    let written = json!({
+        "1": {"class_type": "DocGenerator", "inputs": {"prompt": "a summary of the code", "seed": 7, "url": "http://localhost:5001/v1/chat/completions"}},
+        "2": {"class_type": "SaveMarkdown", "inputs": {"text": ["1", 0]}},
+    });
+    let reading = queued(written);
+    assert!(reading.recipe.seed.is_none() && reading.recipe.prompt.is_empty(), "{}", line(&reading));
     // A text that is only displayed did not make an image.
     let shown = json!({
         "1": {"class_type": "Shuffle", "inputs": {"text": "a cat, a dog, a fox", "seed": 7, "steps": 3}},

@@ -158,8 +158,12 @@ impl<'a> GraphReader<'a> {
         let graph = self.graph;
         let outputs = trace::outputs(graph, saved_as, is_video, trace::makes);
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
-        let asked =
-            maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
+        let takes_image = |output: &usize| graph.node(*output).is_some_and(|output| trace::takes_image(graph, output));
+        // Some language models draw, but not if no image leads to the output.
+        let draws = |node: &Node| !values::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
+        let asked = maker
+            .and_then(|maker| graph.node(maker))
+            .filter(|node| provider::asks(node) && !trace::is_sampler(node) && draws(node));
         self.list_candidates(&outputs);
         if let Some(node) = asked {
             self.request(node);
@@ -168,7 +172,7 @@ impl<'a> GraphReader<'a> {
         }
         if self.fields.passes.is_empty() {
             let output = trace::outputs(graph, saved_as, is_video, cone::could_make).taken;
-            self.made(output.filter(|place| graph.node(*place).is_some_and(|node| trace::takes_image(graph, node))));
+            self.made(output.filter(takes_image));
         }
         self.images();
         if self.fields.recipe.prompt.is_empty() {

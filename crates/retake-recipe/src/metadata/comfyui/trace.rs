@@ -3,7 +3,6 @@
 //! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
 //! steps and a positive side is a sampler.
 
-use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
@@ -266,7 +265,7 @@ fn last_sampler(graph: &Graph) -> Option<usize> {
 }
 
 /// Returns the nearest node before this one, along images and latents, that matches.
-pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool) -> Option<usize> {
+pub(super) fn nearest(graph: &Graph, from: usize, mut wanted: impl FnMut(&Node) -> bool) -> Option<usize> {
     let mut queue = VecDeque::from([from]);
     let mut seen = HashSet::from([from]);
     while let Some(place) = queue.pop_front() {
@@ -285,15 +284,13 @@ pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool
 
 /// Returns all nodes before an output, along images and latents.
 pub(super) fn all_before(graph: &Graph, output: Option<usize>) -> Vec<&Node> {
-    let found = RefCell::new(Vec::new());
-    let collect = |node: &Node| {
-        found.borrow_mut().push(node.id.clone());
-        false
-    };
+    let mut found = HashSet::new();
     if let Some(output) = output {
-        nearest(graph, output, collect);
+        nearest(graph, output, |node| {
+            found.insert(node.id.clone());
+            false
+        });
     }
-    let found: HashSet<String> = found.into_inner().into_iter().collect();
     graph.nodes.iter().filter(|node| found.contains(&node.id)).collect()
 }
 

@@ -180,9 +180,11 @@ pub(super) fn is_generated(node: &Node) -> bool {
     is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
 }
 
-/// Returns whether a node has the settings of a language model, whatever its name.
+/// Returns whether a node has the settings of a language model, or calls one, whatever its name.
 pub(super) fn is_language_model(node: &Node) -> bool {
-    ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+    let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
+    node.inputs.values().any(calls)
+        || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
         || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
 }
 
