@@ -79,6 +79,11 @@ fn the_only_text_that_leads_to_a_sampler() {
     let sampler = json!({"class_type": "Sampler", "inputs": {"model": ["1", 0], "embeds": ["2", 0], "context_options": ["5", 0], "seed": 7, "steps": 12}});
     let options = json!({"class_type": "ContextOptions", "inputs": {"context_frames": 81}});
     assert_eq!(queued(embedded(json!({"3": sampler, "5": options}))).recipe.prompt, "a cat in the snow");
+    // Nor is a model that encodes texts.
+    let encoder = json!({"class_type": "LoadTextEncoder", "inputs": {"llm_model": "x"}});
+    let embed =
+        json!({"class_type": "TextEmbed", "inputs": {"text_encoders": ["5", 0], "prompt": "a cat in the snow"}});
+    assert_eq!(queued(embedded(json!({"2": embed, "5": encoder}))).recipe.prompt, "a cat in the snow");
     // Two texts, and a text that was made when the graph ran, leave it open.
     let joined = json!({"class_type": "Embed", "inputs": {"prompt": "a cat in the snow", "more": ["5", 0]}});
     let fox = json!({"class_type": "Embed", "inputs": {"text": "a fox at night"}});
