@@ -403,6 +403,18 @@ fn contexts_switches_and_options() {
     let undelimited =
         json!({"class_type": "JjkConcat", "inputs": {"delimmitor": "none", "text1": ["61", 0], "text2": "s in snow"}});
     assert_eq!(text_of(undelimited), "a cats in snow");
+    // Some joins have a delimiter of their own, and a style may be none.
+    let zho = json!({"class_type": "ConcatText_Zho", "inputs": {"text_1": ["61", 0], "text_2": "in snow"}});
+    assert_eq!(text_of(zho), "a cat, in snow");
+    let mut styled = with(json!({
+        "60": {"class_type": "Text Concatenate", "inputs": {"delimiter": ", ", "text_a": "a cat", "text_b": ["64", 0]}},
+        "64": {"class_type": "Load Styles CSV", "inputs": {"styles": "No Style"}}
+    }));
+    styled["6"]["inputs"]["text"] = json!(["60", 0]);
+    assert_eq!(of(&styled).recipe.prompt, "a cat");
+    // A style whose text is not in the file leaves the prompt unknown.
+    styled["64"]["inputs"]["styles"] = json!("Noir");
+    assert_eq!(of(&styled).recipe.prompt, "");
     // The input of a language model, in any script, without its instruction.
     let rewritten = json!({"class_type": "TextGenerate", "inputs": {"prompt": ["62", 0], "max_length": 512}});
     let mut graph = with(json!({
@@ -570,4 +582,31 @@ fn the_sound_of_a_video_is_not_its_picture() {
     }));
     let reading = of(&graph);
     assert_eq!((reading.recipe.prompt.as_str(), reading.passes.len()), ("", 1), "{:?}", reading.passes);
+}
+
+#[test]
+fn the_image_that_a_mesh_was_made_from_was_not_sampled() {
+    let graph = with(json!({
+        "9": {"class_type": "SaveGLB", "inputs": {"filename_prefix": "x", "mesh": ["10", 0]}},
+        "10": {"class_type": "VoxelToMesh", "inputs": {"voxel": ["8", 0]}},
+        "11": {"class_type": "LoadImage", "inputs": {"image": "x.png"}},
+        "12": {"class_type": "PreviewImage", "inputs": {"images": ["11", 0]}}
+    }));
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.seed, recipe.steps), ("", None, None));
+}
+
+#[test]
+fn a_placeholder_is_not_replaced_by_the_seed_of_another_pass() {
+    let mut graph = with(json!({}));
+    let mut second = graph["3"].clone();
+    second["inputs"]["latent_image"] = json!(["3", 0]);
+    second["inputs"]["seed"] = 7.into();
+    graph["13"] = second;
+    graph["8"]["inputs"]["samples"] = json!(["13", 0]);
+    for placeholder in [json!("{{seed}}"), json!(-1)] {
+        graph["3"]["inputs"]["seed"] = placeholder.clone();
+        let reading = of(&graph);
+        assert_eq!((reading.recipe.seed, reading.passes.len()), (None, 2), "{placeholder}: {:?}", reading.passes);
+    }
 }

@@ -198,10 +198,12 @@ impl<'a> GraphReader<'a> {
             0 => passes,
             _ => passes.into_iter().filter(|pass| !undoes(pass)).collect(),
         };
-        // The first pass made the image; later ones fill in what it lacks.
+        // The first pass made the image; later ones fill in what it lacks. A placeholder is not a lack.
+        let mut is_seeded = false;
         for pass in &passes {
-            self.settings(pass);
+            self.settings(pass, !is_seeded);
             self.prompts(pass);
+            is_seeded |= trace::setting(self.graph, pass, SEED.0, SEED.1).is_some();
         }
         if let Some(base) = passes.first() {
             if self.fields.recipe.prompt.is_empty() {
@@ -276,13 +278,13 @@ impl<'a> GraphReader<'a> {
         }
     }
 
-    fn settings(&mut self, sampler: &'a Node) {
+    fn settings(&mut self, sampler: &'a Node, with_seed: bool) {
         let setting = |(names, through): (&[&str], &[&str])| trace::setting(self.graph, sampler, names, through);
         let (seed, steps, cfg, denoise) = (setting(SEED), setting(STEPS), setting(CFG), setting(DENOISE));
         // A sampler that adds no noise does not use its seed if another node made the noise.
         let noise = trace::noise_maker(self.graph, sampler)
             .and_then(|node| Some((node, SEED.0.iter().find_map(|name| values::number(self.graph, node, name))?)));
-        if let Some((node, value)) = noise.or(seed) {
+        if let Some((node, value)) = noise.or(seed).filter(|_| with_seed) {
             self.fields.seed(self.at(node, "seed"), value);
         }
         if let Some((node, value)) = steps {
@@ -428,7 +430,7 @@ impl<'a> GraphReader<'a> {
         if let Some((input, value)) = steps {
             self.fields.steps(self.at(maker, input), value);
         }
-        self.settings(maker);
+        self.settings(maker, true);
         self.prompts(maker);
         if self.fields.recipe.prompt.is_empty() {
             self.only_prompt(maker);

@@ -95,10 +95,10 @@ impl PromptSide {
 }
 
 /// Returns the samplers that the image went through on its way to `output`, last first; without an output, those of the
-/// last sampler of the graph.
+/// last sampler of the graph, unless another image was saved or shown.
 pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
-    let mut from = output.or_else(|| last_sampler(graph));
+    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph)));
     if let Some(first) = from.filter(|first| graph.node(*first).is_some_and(is_sampler)) {
         passes.push(first);
     }
@@ -229,8 +229,19 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool, mak
         }
     }
     let used: HashSet<usize> = graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
-    let last = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads);
+    // A node that saves, but no image, saves something else: a mesh, or sound.
+    let saves_other = |place: &usize| graph.node(*place).is_some_and(|node| class(node, "save"));
+    let unused = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place) && !saves_other(place));
+    let last = unused.take(MAX_OUTPUTS).find(leads);
     Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
+}
+
+/// Returns whether a node saves or shows an image.
+fn shows_image(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| {
+        let class = node.class.to_ascii_lowercase();
+        takes_image(graph, node) && ["save", "combine", "preview"].iter().any(|part| class.contains(part))
+    })
 }
 
 /// Returns whether images lead to a node.

@@ -46,6 +46,8 @@ const TEXTS: [&str; 23] = [
 ];
 /// The inputs of a joining node that hold what is put between its texts.
 const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
+/// What some joining nodes put between their texts, which is not in the file.
+const JOINS: [(&str, &str); 3] = [("ConcatText_Zho", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
 /// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 22] = [
     "primitive",
@@ -71,6 +73,8 @@ const PLAIN: [&str; 22] = [
     "positive",
     "negative",
 ];
+/// The names of the style that adds nothing.
+const NO_STYLES: [&str; 3] = ["No Style", "None", "none"];
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
 const RUNTIME: [&str; 22] = [
     "generate",
@@ -245,6 +249,11 @@ impl<'a> Search<'a> {
         if !is(&PLAIN) {
             return None;
         }
+        // A choice of styles, none of which was made.
+        let styles = ["styles", "style"].iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        if class.contains("style") && node.inputs.len() == 1 && styles.is_some_and(|style| NO_STYLES.contains(&style)) {
+            return Some(String::new());
+        }
         // One text for each side, in this order.
         let sides = [("positive", "negative"), ("text_positive", "text_negative")];
         if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| node.has(one) && node.has(other)) {
@@ -338,7 +347,9 @@ impl<'a> Search<'a> {
 
     /// Joins the input texts of a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
-        let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
+        let own = || JOINS.iter().find(|(class, _)| *class == node.class).map(|(_, delimiter)| *delimiter);
+        let given = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        let delimiter = given.or_else(own).unwrap_or(" ");
         let delimiter = match delimiter {
             "\\n" | "newline" => "\n",
             "none" => "",
