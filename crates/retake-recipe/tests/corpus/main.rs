@@ -38,6 +38,7 @@ fn main() -> ExitCode {
         ("blind_7", include_str!("blind_7.json")),
         ("blind_8", include_str!("blind_8.json")),
         ("blind_9", include_str!("blind_9.json")),
+        ("blind_10", include_str!("blind_10.json")),
         ("develop_graphs", include_str!("develop_graphs.json")),
     ];
     for (name, rows) in lists {
