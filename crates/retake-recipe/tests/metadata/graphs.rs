@@ -610,3 +610,15 @@ fn a_placeholder_is_not_replaced_by_the_seed_of_another_pass() {
         assert_eq!((reading.recipe.seed, reading.passes.len()), (None, 2), "{placeholder}: {:?}", reading.passes);
     }
 }
+
+#[test]
+fn inputs_that_a_page_fills_in_have_defaults() {
+    let mut graph = with(json!({
+        "13": {"class_type": "DynamicInput", "inputs": {"param_name": "Steps", "default_value": 12}},
+        "14": {"class_type": "DynamicInput", "inputs": {"param_name": "Prompt", "default_value": "a cat in the snow"}},
+        "6": {"class_type": "TextEncodeList", "inputs": {"prompts": ["14", 0], "clip": ["4", 1]}}
+    }));
+    graph["3"]["inputs"]["steps"] = json!(["13", 0]);
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.steps), ("a cat in the snow", Some(12)));
+}

@@ -446,7 +446,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
     if both.iter().any(|name| node.has(name)) && !node.has("text") {
         return Vec::new();
     }
-    const ENCODED: [&str; 14] = [
+    const ENCODED: [&str; 15] = [
         "text",
         "text_g",
         "text_l",
@@ -457,6 +457,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
         "prompt",
         "Text",
         "prompt_text",
+        "prompts",
         "string",
         "populated_text",
         "user_prompt",

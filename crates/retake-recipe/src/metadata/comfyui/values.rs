@@ -16,10 +16,10 @@ const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
 /// Inputs that bundle many values and are extended by a node.
 const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
 /// The inputs that hold a number of any kind.
-const NUMBERS: [&str; 11] =
-    ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
+const NUMBERS: [&str; 12] =
+    ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value", "default_value"];
 /// The inputs that hold a text; `populated_text` is the result of a wildcard.
-const TEXTS: [&str; 23] = [
+const TEXTS: [&str; 24] = [
     "populated_text",
     "text",
     "Text",
@@ -42,6 +42,7 @@ const TEXTS: [&str; 23] = [
     "Prompt",
     "positive_prompt",
     "text_1",
+    "default_value",
     "negative",
 ];
 /// The inputs of a joining node that hold what is put between its texts.
