@@ -1,6 +1,7 @@
 //! Real files written by other people's tools. They are not part of this repository: `develop.json`, `held_out.json` and
 //! `blind*.json` list the repository, commit and path of each with its expected contents, and the files are searched below
-//! `RETAKE_CORPUS`, under `owner+name/path`. A second set with its own `expected.json` is searched in `RETAKE_SAMPLES`.
+//! `RETAKE_CORPUS`, under `owner+name/path`. A file that ends in `.json` is a graph as it is sent to ComfyUI, which is read
+//! as ComfyUI writes it into an image. A second set with its own `expected.json` is searched in `RETAKE_SAMPLES`.
 //!
 //! Expectations come from reading files by hand or from a second, independent reader, never from this crate. Without
 //! the files, the tests are reported as ignored.
@@ -9,12 +10,14 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use image::{ImageFormat, RgbImage};
 use libtest_mimic::{Arguments, Failed, Trial};
 use retake_recipe::metadata::{ANY_SEED, Generator};
-use retake_recipe::{Hash, Reading, read};
+use retake_recipe::{Hash, Reading, read, read_bytes};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -34,6 +37,9 @@ fn main() -> ExitCode {
         ("blind_6", include_str!("blind_6.json")),
         ("blind_7", include_str!("blind_7.json")),
         ("blind_8", include_str!("blind_8.json")),
+        ("blind_9", include_str!("blind_9.json")),
+        ("blind_10", include_str!("blind_10.json")),
+        ("develop_graphs", include_str!("develop_graphs.json")),
     ];
     for (name, rows) in lists {
         let corpus = corpus.clone();
@@ -55,6 +61,9 @@ fn main() -> ExitCode {
 struct Row {
     repository: String,
     path: String,
+    /// The place of the graph in a JSON file that contains more, as a JSON pointer.
+    #[serde(default)]
+    at: String,
     /// The generator; `null` for a control, for which nothing must be made up.
     generator: Option<String>,
     /// The beginning of the prompt, for people.
@@ -80,6 +89,9 @@ struct Row {
     /// Whether the prompt must be absent although the other fields are not: it was made when the graph ran.
     #[serde(default)]
     promptless: bool,
+    /// Other fields that must be absent, since the file does not determine them.
+    #[serde(default)]
+    absent: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -101,7 +113,7 @@ fn check_corpus(folder: &Path, rows: &str) -> Result<(), Failed> {
             continue;
         }
         found += 1;
-        let differences = differences(row, &read(&path)?);
+        let differences = differences(row, &reading(row, &path)?);
         if !differences.is_empty() {
             wrong.push(format!("{}/{}: {}", row.repository, row.path, differences.join("; ")));
         }
@@ -114,6 +126,39 @@ fn check_corpus(folder: &Path, rows: &str) -> Result<(), Failed> {
     } else {
         Err(format!("{} of {found} files:\n{}", wrong.len(), wrong.join("\n")).into())
     }
+}
+
+fn reading(row: &Row, path: &Path) -> Result<Reading, Failed> {
+    if path.extension().is_none_or(|extension| extension != "json") {
+        return Ok(read(path)?);
+    }
+    let json: Value = serde_json::from_slice(&fs::read(path)?)?;
+    let graph = json.pointer(&row.at).ok_or_else(|| format!("{} has no {}", path.display(), row.at))?;
+    Ok(read_bytes(&image_with_graph(graph)))
+}
+
+/// Returns a PNG with this graph, as ComfyUI saves it: everything above ASCII is escaped.
+fn image_with_graph(graph: &Value) -> Vec<u8> {
+    let mut text = b"prompt\0".to_vec();
+    for character in graph.to_string().chars() {
+        if character.is_ascii() {
+            text.push(u8::try_from(character).unwrap());
+        } else {
+            let units =
+                character.encode_utf16(&mut [0; 2]).iter().map(|unit| format!("\\u{unit:04x}")).collect::<String>();
+            text.extend(units.bytes());
+        }
+    }
+    let chunk = |kind: &[u8; 4], data: &[u8]| {
+        let length = u32::try_from(data.len()).unwrap().to_be_bytes();
+        let crc = crc32fast::hash(&[kind, data].concat()).to_be_bytes();
+        [&length, kind.as_slice(), data, &crc].concat()
+    };
+    let mut image = Cursor::new(Vec::new());
+    RgbImage::new(16, 16).write_to(&mut image, ImageFormat::Png).unwrap();
+    let image = image.into_inner();
+    let (header, rest) = image.split_at(33);
+    [header, &chunk(b"tEXt", &text), rest].concat()
 }
 
 fn differences(row: &Row, reading: &Reading) -> Vec<String> {
@@ -141,10 +186,11 @@ fn differences(row: &Row, reading: &Reading) -> Vec<String> {
             compare("prompt", row.prompt.clone(), Some(text));
         }
     }
-    if row.seed.is_some() {
+    let must_be_absent = |field: &str| row.absent.iter().any(|absent| absent == field);
+    if row.seed.is_some() || must_be_absent("seed") {
         compare("seed", row.seed.clone(), seed);
     }
-    if row.steps.is_some() {
+    if row.steps.is_some() || must_be_absent("steps") {
         compare("steps", row.steps.map(|steps| steps.to_string()), recipe.steps.map(|steps| steps.to_string()));
     }
     differences

@@ -75,6 +75,15 @@ fn the_only_text_that_leads_to_a_sampler() {
     let reading = queued(embedded(json!({})));
     assert_eq!(line(&reading), "ComfyUI | prompt=a cat in the snow | seed=7 | steps=12 | size=16x16 | model=x");
     assert!(reading.sources.iter().any(|source| source.rule.contains("the only text that leads to 3 (Sampler)")));
+    // The options of a context are not a text.
+    let sampler = json!({"class_type": "Sampler", "inputs": {"model": ["1", 0], "embeds": ["2", 0], "context_options": ["5", 0], "seed": 7, "steps": 12}});
+    let options = json!({"class_type": "ContextOptions", "inputs": {"context_frames": 81}});
+    assert_eq!(queued(embedded(json!({"3": sampler, "5": options}))).recipe.prompt, "a cat in the snow");
+    // Nor is a model that encodes texts.
+    let encoder = json!({"class_type": "LoadTextEncoder", "inputs": {"llm_model": "x"}});
+    let embed =
+        json!({"class_type": "TextEmbed", "inputs": {"text_encoders": ["5", 0], "prompt": "a cat in the snow"}});
+    assert_eq!(queued(embedded(json!({"2": embed, "5": encoder}))).recipe.prompt, "a cat in the snow");
     // Two texts, and a text that was made when the graph ran, leave it open.
     let joined = json!({"class_type": "Embed", "inputs": {"prompt": "a cat in the snow", "more": ["5", 0]}});
     let fox = json!({"class_type": "Embed", "inputs": {"text": "a fox at night"}});
@@ -106,13 +115,20 @@ fn the_only_node_that_could_have_made_an_image() {
         reading.notes
     );
     for (node, class) in [
-        // A seed alone says nothing about how an image was made.
+        // An upscaler may have a seed, too: that does not make it the origin of the image.
         (json!({"seed": 7, "resolution": 1080}), "Upscaler"),
         (json!({"base_seed": 7, "question": "what is this thing?"}), "Caption"),
     ] {
         let reading = queued(graph(node.clone(), class));
         assert!(reading.recipe.seed.is_none() && reading.recipe.prompt.is_empty(), "{node}: {}", line(&reading));
     }
+    // A language model by the address that it is reached at.
+    let written = json!({
+        "1": {"class_type": "DocGenerator", "inputs": {"prompt": "a summary of the code", "seed": 7, "url": "http://localhost:5001/v1/chat/completions"}},
+        "2": {"class_type": "SaveMarkdown", "inputs": {"text": ["1", 0]}},
+    });
+    let reading = queued(written);
+    assert!(reading.recipe.seed.is_none() && reading.recipe.prompt.is_empty(), "{}", line(&reading));
     // A text that is only displayed did not make an image.
     let shown = json!({
         "1": {"class_type": "Shuffle", "inputs": {"text": "a cat, a dog, a fox", "seed": 7, "steps": 3}},

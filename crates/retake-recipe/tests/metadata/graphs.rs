@@ -375,11 +375,14 @@ fn contexts_switches_and_options() {
         json!({"class_type": "CR Conditioning Input Switch", "inputs": {"Input": 1, "conditioning1": ["6", 0], "conditioning2": ["51", 0]}}),
         json!({"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["6", 0], "any_02": ["51", 0]}}),
         json!({"class_type": "Reroute", "inputs": {"": ["6", 0]}}),
+        json!({"class_type": "Switch any [Crystools]", "inputs": {"boolean": ["53", 0], "on_true": ["6", 0], "on_false": ["51", 0]}}),
+        json!({"class_type": "ImpactExecutionOrderController", "inputs": {"signal": ["6", 0], "value": ["51", 0]}}),
     ] {
         let mut graph = with(json!({
             "50": switch,
             "51": {"class_type": "CLIPTextEncode", "inputs": {"text": "not this", "clip": ["4", 1]}},
-            "52": {"class_type": "PrimitiveBoolean", "inputs": {"value": true}}
+            "52": {"class_type": "PrimitiveBoolean", "inputs": {"value": true}},
+            "53": {"class_type": "Primitive boolean [Crystools]", "inputs": {"boolean": true}}
         }));
         graph["3"]["inputs"]["positive"] = json!(["50", 0]);
         check(&graph, SIMPLE);
@@ -395,6 +398,23 @@ fn contexts_switches_and_options() {
     assert_eq!(text_of(joined), "a cat, in snow");
     let appended = json!({"class_type": "StringFunction|pysssss", "inputs": {"action": "append", "tidy_tags": "yes", "text_a": "a cat", "text_b": "in snow", "text_c": ""}});
     assert_eq!(text_of(appended), "a cat, in snow");
+    let tidied = json!({"class_type": "StringFunction|pysssss", "inputs": {"action": "append", "tidy_tags": "yes", "text_a": "a cat ,", "text_b": "in  snow,", "text_c": "night"}});
+    assert_eq!(text_of(tidied), "a cat, in snow, night");
+    let undelimited =
+        json!({"class_type": "JjkConcat", "inputs": {"delimmitor": "none", "text1": ["61", 0], "text2": "s in snow"}});
+    assert_eq!(text_of(undelimited), "a cats in snow");
+    // Some joins have a delimiter of their own, and a style may be none.
+    let zho = json!({"class_type": "ConcatText_Zho", "inputs": {"text_1": ["61", 0], "text_2": "in snow"}});
+    assert_eq!(text_of(zho), "a cat, in snow");
+    let mut styled = with(json!({
+        "60": {"class_type": "Text Concatenate", "inputs": {"delimiter": ", ", "text_a": "a cat", "text_b": ["64", 0]}},
+        "64": {"class_type": "Load Styles CSV", "inputs": {"styles": "No Style"}}
+    }));
+    styled["6"]["inputs"]["text"] = json!(["60", 0]);
+    assert_eq!(of(&styled).recipe.prompt, "a cat");
+    // A style whose text is not in the file leaves the prompt unknown.
+    styled["64"]["inputs"]["styles"] = json!("Noir");
+    assert_eq!(of(&styled).recipe.prompt, "");
     // The input of a language model, in any script, without its instruction.
     let rewritten = json!({"class_type": "TextGenerate", "inputs": {"prompt": ["62", 0], "max_length": 512}});
     let mut graph = with(json!({
@@ -406,9 +426,15 @@ fn contexts_switches_and_options() {
     let reading = of(&graph);
     assert_eq!(reading.recipe.prompt, "雪の中の猫");
     assert!(reading.notes.iter().any(|note| note.contains("rewrote the prompt")), "{:?}", reading.notes);
+    // An instruction may also begin with what is to be done.
+    graph["62"]["inputs"]["string_a"] = json!("Transform the following simple image prompt into a description:");
+    assert_eq!(of(&graph).recipe.prompt, "雪の中の猫");
     // A model that describes an image was asked a question.
     graph["60"]["inputs"]["image"] = json!(["8", 0]);
     assert_eq!(of(&graph).recipe.prompt, "");
+    // One that rewrites prompts to fit an image was not.
+    graph["60"] = json!({"class_type": "LTXVGemmaEnhancePrompt", "inputs": {"prompt": ["63", 0], "system_prompt": "You are a creative assistant.", "image": ["8", 0]}});
+    assert_eq!(of(&graph).recipe.prompt, "雪の中の猫");
 }
 
 #[test]
@@ -545,4 +571,54 @@ fn the_length_of_a_schedule_in_the_editors_graph() {
     });
     let read = line(&read(&png(&[text("workflow", workflow.to_string())])));
     assert_eq!(read, "ComfyUI | prompt=a cat | seed=7 | steps=16 | cfg=1.5 | size=64x32");
+}
+
+#[test]
+fn the_sound_of_a_video_is_not_its_picture() {
+    let graph = with(json!({
+        "6": {"class_type": "CLIPTextEncode", "inputs": {"text": "", "clip": ["4", 1]}},
+        "9": {"class_type": "VHS_VideoCombine", "inputs": {"filename_prefix": "x", "images": ["8", 0], "audio": ["10", 0]}},
+        "10": {"class_type": "MMAudioSampler", "inputs": {"seed": 1, "steps": 50, "cfg": 4.5, "prompt": "a siren", "negative_prompt": "", "images": ["8", 0]}}
+    }));
+    let reading = of(&graph);
+    assert_eq!((reading.recipe.prompt.as_str(), reading.passes.len()), ("", 1), "{:?}", reading.passes);
+}
+
+#[test]
+fn the_image_that_a_mesh_was_made_from_was_not_sampled() {
+    let graph = with(json!({
+        "9": {"class_type": "SaveGLB", "inputs": {"filename_prefix": "x", "mesh": ["10", 0]}},
+        "10": {"class_type": "VoxelToMesh", "inputs": {"voxel": ["8", 0]}},
+        "11": {"class_type": "LoadImage", "inputs": {"image": "x.png"}},
+        "12": {"class_type": "PreviewImage", "inputs": {"images": ["11", 0]}}
+    }));
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.seed, recipe.steps), ("", None, None));
+}
+
+#[test]
+fn a_placeholder_is_not_replaced_by_the_seed_of_another_pass() {
+    let mut graph = with(json!({}));
+    let mut second = graph["3"].clone();
+    second["inputs"]["latent_image"] = json!(["3", 0]);
+    second["inputs"]["seed"] = 7.into();
+    graph["13"] = second;
+    graph["8"]["inputs"]["samples"] = json!(["13", 0]);
+    for placeholder in [json!("{{seed}}"), json!(-1)] {
+        graph["3"]["inputs"]["seed"] = placeholder.clone();
+        let reading = of(&graph);
+        assert_eq!((reading.recipe.seed, reading.passes.len()), (None, 2), "{placeholder}: {:?}", reading.passes);
+    }
+}
+
+#[test]
+fn inputs_that_a_page_fills_in_have_defaults() {
+    let mut graph = with(json!({
+        "13": {"class_type": "DynamicInput", "inputs": {"param_name": "Steps", "default_value": 12}},
+        "14": {"class_type": "DynamicInput", "inputs": {"param_name": "Prompt", "default_value": "a cat in the snow"}},
+        "6": {"class_type": "TextEncodeList", "inputs": {"prompts": ["14", 0], "clip": ["4", 1]}}
+    }));
+    graph["3"]["inputs"]["steps"] = json!(["13", 0]);
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.steps), ("a cat in the snow", Some(12)));
 }

@@ -44,9 +44,12 @@ const ASIDE: [&str; 22] = [
 /// Parts of the names of inputs that hold a text.
 const TEXTS: [&str; 5] = ["prompt", "text", "positive", "string", "caption"];
 /// Parts of the names of inputs that hold a text other than the prompt.
-const OTHERS: [&str; 19] = [
+const OTHERS: [&str; 22] = [
     "negative",
     "neg_",
+    "context",
+    "encoder",
+    "texture",
     "system",
     "instruction",
     "template",

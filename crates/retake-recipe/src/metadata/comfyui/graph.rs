@@ -117,7 +117,7 @@ impl Graph {
     fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
-        let Some(input) = switches::passed_on(node, |value| self.literal(value)) else { return here };
+        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value)) else { return here };
         match node.inputs.get(input) {
             Some(value) => match self.link(value) {
                 Some((next, slot)) => self.chosen(next, slot, left),
@@ -131,7 +131,11 @@ impl Graph {
     /// Returns a value, or the value of the linked node if that holds just one.
     fn literal<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
         match self.link(value) {
-            Some((node, _)) => self.nodes.get(node)?.inputs.get("value").filter(|value| !value.is_array()),
+            Some((node, _)) => {
+                let inputs = &self.nodes.get(node)?.inputs;
+                let only = || inputs.values().next().filter(|_| inputs.len() == 1);
+                inputs.get("value").or_else(only).filter(|value| !value.is_array())
+            }
             None => Some(value),
         }
     }

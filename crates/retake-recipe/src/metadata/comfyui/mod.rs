@@ -158,8 +158,12 @@ impl<'a> GraphReader<'a> {
         let graph = self.graph;
         let outputs = trace::outputs(graph, saved_as, is_video, trace::makes);
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
-        let asked =
-            maker.and_then(|maker| graph.node(maker)).filter(|node| provider::asks(node) && !trace::is_sampler(node));
+        let takes_image = |output: &usize| graph.node(*output).is_some_and(|output| trace::takes_image(graph, output));
+        // Some language models draw, but not if no image leads to the output.
+        let draws = |node: &Node| !values::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
+        let asked = maker
+            .and_then(|maker| graph.node(maker))
+            .filter(|node| provider::asks(node) && !trace::is_sampler(node) && draws(node));
         self.list_candidates(&outputs);
         if let Some(node) = asked {
             self.request(node);
@@ -168,7 +172,7 @@ impl<'a> GraphReader<'a> {
         }
         if self.fields.passes.is_empty() {
             let output = trace::outputs(graph, saved_as, is_video, cone::could_make).taken;
-            self.made(output.filter(|place| graph.node(*place).is_some_and(|node| trace::takes_image(graph, node))));
+            self.made(output.filter(takes_image));
         }
         self.images();
         if self.fields.recipe.prompt.is_empty() {
@@ -194,10 +198,12 @@ impl<'a> GraphReader<'a> {
             0 => passes,
             _ => passes.into_iter().filter(|pass| !undoes(pass)).collect(),
         };
-        // The first pass made the image; later ones fill in what it lacks.
+        // The first pass made the image; later ones fill in what it lacks. A placeholder is not a lack.
+        let mut is_seeded = false;
         for pass in &passes {
-            self.settings(pass);
+            self.settings(pass, !is_seeded);
             self.prompts(pass);
+            is_seeded |= trace::setting(self.graph, pass, SEED.0, SEED.1).is_some();
         }
         if let Some(base) = passes.first() {
             if self.fields.recipe.prompt.is_empty() {
@@ -272,13 +278,13 @@ impl<'a> GraphReader<'a> {
         }
     }
 
-    fn settings(&mut self, sampler: &'a Node) {
+    fn settings(&mut self, sampler: &'a Node, with_seed: bool) {
         let setting = |(names, through): (&[&str], &[&str])| trace::setting(self.graph, sampler, names, through);
         let (seed, steps, cfg, denoise) = (setting(SEED), setting(STEPS), setting(CFG), setting(DENOISE));
         // A sampler that adds no noise does not use its seed if another node made the noise.
         let noise = trace::noise_maker(self.graph, sampler)
             .and_then(|node| Some((node, SEED.0.iter().find_map(|name| values::number(self.graph, node, name))?)));
-        if let Some((node, value)) = noise.or(seed) {
+        if let Some((node, value)) = noise.or(seed).filter(|_| with_seed) {
             self.fields.seed(self.at(node, "seed"), value);
         }
         if let Some((node, value)) = steps {
@@ -424,7 +430,7 @@ impl<'a> GraphReader<'a> {
         if let Some((input, value)) = steps {
             self.fields.steps(self.at(maker, input), value);
         }
-        self.settings(maker);
+        self.settings(maker, true);
         self.prompts(maker);
         if self.fields.recipe.prompt.is_empty() {
             self.only_prompt(maker);

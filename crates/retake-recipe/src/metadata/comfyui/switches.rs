@@ -6,8 +6,12 @@ use super::graph::Node;
 
 /// Returns the input that a node passes on, if it is a reroute or a switch whose position is in the file.
 ///
-/// `literal` resolves the input that sets the position to a value.
-pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Option<&'a Value>) -> Option<&'a str> {
+/// `slot` is the output that is asked for; `literal` resolves the input that sets the position to a value.
+pub(super) fn passed_on<'a>(
+    node: &'a Node,
+    slot: u64,
+    literal: impl Fn(&'a Value) -> Option<&'a Value>,
+) -> Option<&'a str> {
     let set_by = |names: &[&str]| names.iter().find_map(|name| literal(node.inputs.get(*name)?));
     let named = |name: &str| node.inputs.get_key_value(name).map(|(name, _)| name.as_str());
     // Two branches and a condition.
@@ -16,6 +20,10 @@ pub(super) fn passed_on<'a>(node: &'a Node, literal: impl Fn(&'a Value) -> Optio
             let on = set_by(&["switch", "boolean", "cond", "condition", "boolean_value", "value"]).and_then(as_bool);
             return named(if on? { on_true } else { on_false });
         }
+    }
+    // It delays one value until another exists, and passes on both.
+    if node.inputs.len() == 2 && node.has("signal") && node.has("value") {
+        return named(if slot == 0 { "signal" } else { "value" });
     }
     let class = node.class.as_str();
     if class == "Reroute" || class.starts_with("Reroute ") {

@@ -3,7 +3,6 @@
 //! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
 //! steps and a positive side is a sampler.
 
-use std::cell::RefCell;
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
@@ -18,7 +17,7 @@ const MAX_OUTPUTS: usize = 100;
 /// The maximum number of passes.
 const MAX_PASSES: usize = 32;
 /// Inputs that do not lead to the image or latent that a node processes.
-const ASIDE: [&str; 33] = [
+const ASIDE: [&str; 34] = [
     "model",
     "clip",
     "vae",
@@ -51,6 +50,8 @@ const ASIDE: [&str; 33] = [
     "height",
     "filename_prefix",
     "lora_stack",
+    // The sound of a video.
+    "audio",
     // Samples when it is applied to the latents that its node takes.
     "upscaler",
 ];
@@ -94,10 +95,10 @@ impl PromptSide {
 }
 
 /// Returns the samplers that the image went through on its way to `output`, last first; without an output, those of the
-/// last sampler of the graph.
+/// last sampler of the graph, unless another image was saved or shown.
 pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
-    let mut from = output.or_else(|| last_sampler(graph));
+    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph)));
     if let Some(first) = from.filter(|first| graph.node(*first).is_some_and(is_sampler)) {
         passes.push(first);
     }
@@ -228,8 +229,19 @@ pub(super) fn outputs(graph: &Graph, saved_as: Option<&str>, is_video: bool, mak
         }
     }
     let used: HashSet<usize> = graph.nodes.iter().flat_map(|node| graph.links(node).map(|(_, from, _)| from)).collect();
-    let last = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place)).take(MAX_OUTPUTS).find(leads);
+    // A node that saves, but no image, saves something else: a mesh, or sound.
+    let saves_other = |place: &usize| graph.node(*place).is_some_and(|node| class(node, "save"));
+    let unused = (0..graph.nodes.len()).rev().filter(|place| !used.contains(place) && !saves_other(place));
+    let last = unused.take(MAX_OUTPUTS).find(leads);
     Outputs { all: last.into_iter().collect(), taken: last, reason: "the last node whose output is not used" }
+}
+
+/// Returns whether a node saves or shows an image.
+fn shows_image(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| {
+        let class = node.class.to_ascii_lowercase();
+        takes_image(graph, node) && ["save", "combine", "preview"].iter().any(|part| class.contains(part))
+    })
 }
 
 /// Returns whether images lead to a node.
@@ -264,7 +276,7 @@ fn last_sampler(graph: &Graph) -> Option<usize> {
 }
 
 /// Returns the nearest node before this one, along images and latents, that matches.
-pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool) -> Option<usize> {
+pub(super) fn nearest(graph: &Graph, from: usize, mut wanted: impl FnMut(&Node) -> bool) -> Option<usize> {
     let mut queue = VecDeque::from([from]);
     let mut seen = HashSet::from([from]);
     while let Some(place) = queue.pop_front() {
@@ -283,15 +295,13 @@ pub(super) fn nearest(graph: &Graph, from: usize, wanted: impl Fn(&Node) -> bool
 
 /// Returns all nodes before an output, along images and latents.
 pub(super) fn all_before(graph: &Graph, output: Option<usize>) -> Vec<&Node> {
-    let found = RefCell::new(Vec::new());
-    let collect = |node: &Node| {
-        found.borrow_mut().push(node.id.clone());
-        false
-    };
+    let mut found = HashSet::new();
     if let Some(output) = output {
-        nearest(graph, output, collect);
+        nearest(graph, output, |node| {
+            found.insert(node.id.clone());
+            false
+        });
     }
-    let found: HashSet<String> = found.into_inner().into_iter().collect();
     graph.nodes.iter().filter(|node| found.contains(&node.id)).collect()
 }
 
@@ -436,7 +446,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
     if both.iter().any(|name| node.has(name)) && !node.has("text") {
         return Vec::new();
     }
-    const ENCODED: [&str; 14] = [
+    const ENCODED: [&str; 15] = [
         "text",
         "text_g",
         "text_l",
@@ -447,6 +457,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
         "prompt",
         "Text",
         "prompt_text",
+        "prompts",
         "string",
         "populated_text",
         "user_prompt",

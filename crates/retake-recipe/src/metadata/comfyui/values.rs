@@ -16,10 +16,10 @@ const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
 /// Inputs that bundle many values and are extended by a node.
 const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
 /// The inputs that hold a number of any kind.
-const NUMBERS: [&str; 11] =
-    ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value"];
+const NUMBERS: [&str; 12] =
+    ["value", "Value", "int", "INT", "number", "Number", "float", "FLOAT", "a", "val", "int_value", "default_value"];
 /// The inputs that hold a text; `populated_text` is the result of a wildcard.
-const TEXTS: [&str; 23] = [
+const TEXTS: [&str; 24] = [
     "populated_text",
     "text",
     "Text",
@@ -42,10 +42,13 @@ const TEXTS: [&str; 23] = [
     "Prompt",
     "positive_prompt",
     "text_1",
+    "default_value",
     "negative",
 ];
 /// The inputs of a joining node that hold what is put between its texts.
-const DELIMITERS: [&str; 4] = ["delimiter", "separator", "delim", "sep"];
+const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
+/// What some joining nodes put between their texts, which is not in the file.
+const JOINS: [(&str, &str); 3] = [("ConcatText_Zho", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
 /// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 22] = [
     "primitive",
@@ -71,13 +74,17 @@ const PLAIN: [&str; 22] = [
     "positive",
     "negative",
 ];
+/// The names of the style that adds nothing.
+const NO_STYLES: [&str; 3] = ["No Style", "None", "none"];
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
-const RUNTIME: [&str; 20] = [
+const RUNTIME: [&str; 22] = [
     "generate",
     "llm",
     "gpt",
     "ollama",
     "gemini",
+    "gemma",
+    "enhanceprompt",
     "qwen",
     "florence",
     "caption",
@@ -178,9 +185,11 @@ pub(super) fn is_generated(node: &Node) -> bool {
     is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
 }
 
-/// Returns whether a node has the settings of a language model, whatever its name.
+/// Returns whether a node has the settings of a language model, or calls one, whatever its name.
 pub(super) fn is_language_model(node: &Node) -> bool {
-    ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+    let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
+    node.inputs.values().any(calls)
+        || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
         || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
 }
 
@@ -241,6 +250,11 @@ impl<'a> Search<'a> {
         if !is(&PLAIN) {
             return None;
         }
+        // A choice of styles, none of which was made.
+        let styles = ["styles", "style"].iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        if class.contains("style") && node.inputs.len() == 1 && styles.is_some_and(|style| NO_STYLES.contains(&style)) {
+            return Some(String::new());
+        }
         // One text for each side, in this order.
         let sides = [("positive", "negative"), ("text_positive", "text_negative")];
         if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| node.has(one) && node.has(other)) {
@@ -250,12 +264,15 @@ impl<'a> Search<'a> {
         TEXTS.iter().find_map(|name| self.input(node, name))
     }
 
-    /// Returns the text given to a language model. If it looks at an image, this was a question about it.
+    /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
+    /// model rewrites prompts for that image.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
         const GIVEN: [&str; 9] =
             ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
+        let class = node.class.to_ascii_lowercase();
+        let enhances = class.contains("enhance") || class.contains("ltx");
         let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
-        if sees {
+        if sees && !enhances {
             return None;
         }
         let text = GIVEN.iter().find_map(|name| self.request(node, name)).filter(|text| !text.trim().is_empty())?;
@@ -267,11 +284,15 @@ impl<'a> Search<'a> {
     fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
         const INSTRUCTS: [&str; 5] =
             ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
+        const ASKS: [&str; 7] = ["transform ", "rewrite ", "expand ", "enhance ", "improve ", "convert ", "refine "];
         let input = self.graph.input(node, name)?;
         let whole = self.follow(input)?;
         let is_instruction = |text: &str| {
             let text = text.trim_start().to_lowercase();
-            text.starts_with("you are ") || INSTRUCTS.iter().any(|part| text.contains(part))
+            let asks = ASKS.iter().any(|verb| text.starts_with(verb));
+            text.starts_with("you are ")
+                || INSTRUCTS.iter().any(|part| text.contains(part))
+                || asks && ["prompt", "following"].iter().any(|part| text.contains(part))
         };
         let Input::Link { node: from, .. } = input else { return Some(whole) };
         let parts: Vec<String> = match self.graph.node(from) {
@@ -318,7 +339,8 @@ impl<'a> Search<'a> {
             Some("append") => {
                 let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
                 let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
-                Some(parts.join(if tidy { ", " } else { "" })).filter(|text| text.len() <= MAX_PROMPT_BYTES)
+                let joined = if tidy { tidied(&parts.join(", ")) } else { parts.concat() };
+                Some(joined).filter(|text| text.len() <= MAX_PROMPT_BYTES)
             }
             _ => None,
         }
@@ -326,8 +348,16 @@ impl<'a> Search<'a> {
 
     /// Joins the input texts of a node, in the order of its inputs.
     fn joined(&mut self, node: &'a Node) -> Option<String> {
-        let delimiter = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).unwrap_or(" ");
-        let delimiter = if delimiter == "\\n" { "\n" } else { delimiter };
+        let own = || JOINS.iter().find(|(class, _)| *class == node.class).map(|(_, delimiter)| *delimiter);
+        let given = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        let delimiter = given.or_else(own).unwrap_or(" ");
+        let delimiter = match delimiter {
+            "\\n" | "newline" => "\n",
+            "none" => "",
+            "space" => " ",
+            "comma" => ",",
+            delimiter => delimiter,
+        };
         let mut parts = Vec::new();
         let mut length = 0;
         for name in node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)) {
@@ -346,6 +376,17 @@ impl<'a> Search<'a> {
         parts.retain(|part| !part.is_empty());
         (!parts.is_empty()).then(|| parts.join(delimiter))
     }
+}
+
+/// Removes empty tags and superfluous white space from a list of tags.
+fn tidied(tags: &str) -> String {
+    let mut tidy = String::with_capacity(tags.len());
+    for part in tags.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",").chars() {
+        if part != ',' || !tidy.ends_with(',') {
+            tidy.push(part);
+        }
+    }
+    tidy
 }
 
 /// Returns whether an input of a joining node is one of its texts rather than one of its options.
