@@ -116,7 +116,7 @@ await step("a missing original is shown by its thumbnail among the results", asy
   await until(() => page.locator("#wall .flag.bad").textContent(), "original missing", "what is missing");
   await go(page, sessionOf(made));
   await until(() => page.locator(".gone:visible strong").textContent(), "Original missing", "in the loupe");
-  await until(() => page.locator(".picture").evaluate((image) => image.naturalWidth), 96, "with the thumbnail");
+  await until(() => page.locator(".canvas img").evaluateAll((images) => images.some((image) => image.naturalWidth === 96 && image.checkVisibility({ visibilityProperty: true }))), true, "with the thumbnail");
 });
 
 await step("a lost iteration has a place in the strip and a page", async () => {
