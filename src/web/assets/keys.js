@@ -56,7 +56,7 @@ export function withKey(text, usual) {
 /** Returns the name of a key for `aria-keyshortcuts`. */
 function ariaName(pressed) {
   if (pressed === " ") return "Space";
-  if (pressed === "+") return "Shift+Plus";
+  if (pressed === "+") return "Plus";
   return pressed.length === 1 && pressed !== pressed.toLowerCase() ? `Shift+${pressed}` : pressed;
 }
 
