@@ -352,6 +352,7 @@ fn catch_up(url: &str, log: &Arc<PgLog>, iterations: u32) {
         pixels: None,
         except: None,
         sort: Sort::Newest,
+        shuffle: None,
         after: None,
         skip: 0,
         limit: 50,

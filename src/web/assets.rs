@@ -24,6 +24,7 @@ const ASSETS: &[(&str, &str, &[u8])] = &[
     ("kit.js", SCRIPT, include_bytes!("assets/kit.js")),
     ("keys.js", SCRIPT, include_bytes!("assets/keys.js")),
     ("tray.js", SCRIPT, include_bytes!("assets/tray.js")),
+    ("results.js", SCRIPT, include_bytes!("assets/results.js")),
     ("wall.js", SCRIPT, include_bytes!("assets/wall.js")),
     ("typing.js", SCRIPT, include_bytes!("assets/typing.js")),
     ("shelf.css", STYLE, include_bytes!("assets/shelf.css")),

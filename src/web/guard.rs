@@ -125,7 +125,7 @@ fn admit(gallery: &Gallery, request: &Request) -> Result<(), Box<Response>> {
             TokenSource::Address(to) => return Err(Box::new(redirect_with_cookie(token, &to))),
             TokenSource::None => {
                 let mut response = if text(headers, &ACCEPT).is_some_and(|kinds| kinds.contains("text/html")) {
-                    token_page::response()
+                    token_page::response(presents_token(request))
                 } else {
                     refused(
                         StatusCode::UNAUTHORIZED,

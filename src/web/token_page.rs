@@ -17,6 +17,7 @@ body { margin: 0; min-height: 100vh; display: grid; place-items: center; }
 main { width: min(440px, calc(100vw - 48px)); }
 h1 { font-size: 24px; line-height: 1.3; margin: 0 0 12px; }
 p { margin: 0 0 16px; overflow-wrap: anywhere; }
+.wrong { color: light-dark(#a32a22, #f19a92); }
 form { display: flex; gap: 8px; align-items: end; }
 label { flex: 1; display: grid; gap: 4px; font-size: 14px; }
 input, button { font: inherit; box-sizing: border-box; min-height: 40px; padding: 6px 12px; border-radius: 8px; border: 1px solid light-dark(#8f8a83, #7d766e); background: light-dark(#fff, #1d1b1a); color: inherit; min-width: 0; }
@@ -24,8 +25,8 @@ button { background: light-dark(#9a4a17, #f0a06a); border-color: transparent; co
 :focus-visible { outline: 2px solid light-dark(#9a4a17, #f0a06a); outline-offset: 2px; }
 ";
 
-/// Returns the page that asks for the token.
-pub(super) fn response() -> Response {
+/// Returns the page that asks for the token; `wrong` if one was presented.
+pub(super) fn response(wrong: bool) -> Response {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -40,8 +41,9 @@ pub(super) fn response() -> Response {
                 main {
                     h1 { "This gallery asks for a token" }
                     p { "Open the address that " code { "retake serve" } " printed, or enter the token that was set with " code { "--token" } "." }
+                    @if wrong { p.wrong #wrong role="alert" { "That token is not the one of this gallery." } }
                     form method="get" action="/" {
-                        label { "Token" input type="password" name="token" autocomplete="current-password" required; }
+                        label { "Token" input type="password" name="token" autocomplete="current-password" required autofocus aria-describedby=[wrong.then_some("wrong")] aria-invalid=[wrong.then_some("true")]; }
                         button type="submit" { "Open" }
                     }
                 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::model::query::{Candidate, Condition, Facet, Field, MatchKind, time as query_time};
-use crate::model::tokenizer::fold_name;
+use crate::model::tokenizer::{self, fold_name};
 use crate::model::{Hash, IterationId, OutcomeStatus, Query, Reference, Seed, Status, Timestamp};
 use crate::search::{self, Sort};
 use crate::workspace::{self, OpenedImage, Search, SearchHit, SearchPage, SimilarTo, image_rating, is_image_rating};
@@ -59,9 +59,12 @@ pub struct SearchRequest {
     /// The file that `similarTo` names, where only certain files may be read. Never part of a request.
     #[serde(skip)]
     pub similar_opened: Option<OpenedImage>,
-    /// `newest` (the default) or `best`: highest rated first.
+    /// `newest` (the default), `best`: highest rated first, or `largest`: most pixels first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sort: Option<Sort>,
+    /// A number that determines a random order, which only the gallery offers. Never part of a request.
+    #[serde(skip)]
+    pub shuffle: Option<u16>,
     /// Whether to count which models, tags and the like the matches have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub facets: bool,
@@ -263,11 +266,8 @@ impl Api<'_> {
 
     /// Returns a hint on which words make a query match nothing, if they are the reason.
     fn hint(&self, query: &Query) -> Result<Option<String>, Error> {
-        let occurs = |field, words: &[String], by| -> Result<bool, Error> {
-            let alone = Condition::Text { field, words: words.to_vec(), by };
-            Ok(self.workspace.search_page(&Query::from(alone).into(), None, 0, 1, &self.context)?.total > 0)
-        };
-        let (mut unknown, mut parts): (Vec<String>, Vec<String>) = Default::default();
+        let occurs = |field, words: &[String], by| self.occurs(field, words.to_vec(), by);
+        let (mut unknown, mut parts, mut meant): (Vec<String>, Vec<String>, Vec<String>) = Default::default();
         let wanted = query.wanted_words();
         for (field, words, by) in wanted.iter().take(MAX_EXPLAINED) {
             if occurs(*field, words, *by)? {
@@ -276,6 +276,9 @@ impl Api<'_> {
             let is_part = *by == MatchKind::Whole && words.len() == 1 && occurs(*field, words, MatchKind::Part)?;
             let names = if is_part { &mut parts } else { &mut unknown };
             names.push(format!("{:?}", words.join(" ")));
+            if let Some(near) = self.near_word(*field, words)?.filter(|_| !is_part) {
+                meant.push(format!("{near:?}"));
+            }
         }
         Ok(match (unknown.as_slice(), wanted.len()) {
             (_, 0) => None,
@@ -284,8 +287,48 @@ impl Api<'_> {
             }
             ([], 1) => Some("the words match, but not with the other conditions: leave some of them out".to_owned()),
             ([], _) => Some("each word matches something, but not all together: leave one out, or write OR".to_owned()),
-            (unknown, _) => Some(format!("nothing recorded contains {}: check the spelling", unknown.join(" or "))),
+            (unknown, _) => {
+                let advice = match meant.as_slice() {
+                    [] => "check the spelling".to_owned(),
+                    meant => format!("did you mean {}?", meant.join(" and ")),
+                };
+                Some(format!("nothing recorded contains {}: {advice}", unknown.join(" or ")))
+            }
         })
+    }
+
+    /// Returns whether anything recorded contains these words.
+    fn occurs(&self, field: Option<Field>, words: Vec<String>, by: MatchKind) -> Result<bool, Error> {
+        let alone = Condition::Text { field, words, by };
+        Ok(self.workspace.search_page(&Query::from(alone).into(), None, 0, 1, &self.context)?.total > 0)
+    }
+
+    /// Returns a word that is similar to the only one of `words` and that something recorded contains.
+    fn near_word(&self, field: Option<Field>, words: &[String]) -> Result<Option<String>, Error> {
+        let [word] = words else { return Ok(None) };
+        for near in self.workspace.near_words(word)? {
+            if self.occurs(field, vec![near.clone()], MatchKind::Whole)? {
+                return Ok(Some(near));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns a query with the words that occur nowhere replaced by similar ones that do; `None` if there are none.
+    pub(crate) fn corrected(&self, text: &str) -> Result<Option<String>, Error> {
+        let query = Query::parse(text, self.workspace.now()).map_err(workspace::Error::from)?;
+        let mut corrected = text.to_owned();
+        for (field, words, by) in query.wanted_words().into_iter().take(MAX_EXPLAINED) {
+            if self.occurs(field, words.to_vec(), by)? {
+                continue;
+            }
+            let (Some(near), Some(word)) = (self.near_word(field, words)?, words.first()) else { continue };
+            // From the last to the first, so that the places of the others stay.
+            for found in tokenizer::words(&corrected.clone()).into_iter().rev().filter(|found| found.text == *word) {
+                corrected.replace_range(found.at, &near);
+            }
+        }
+        Ok(Some(corrected).filter(|corrected| corrected != text))
     }
 
     /// Searches for iterations, starting `skip` results after the cursor.
@@ -326,6 +369,7 @@ impl Api<'_> {
                 None => similar_to.map(|text| SimilarTo::parse(text, self.workspace)).transpose()?,
             },
             sort: request.sort.unwrap_or_default(),
+            shuffle: request.shuffle,
             facets: request.facets,
             per_session: kind == ResultKind::Sessions,
         };
@@ -550,7 +594,8 @@ fn scope(request: &SearchRequest, kind: ResultKind) -> String {
         ResultKind::Iterations => "iterations",
         ResultKind::Sessions => "sessions",
     };
-    format!("search {of} {}", serde_json::to_string(&choices).unwrap_or_default())
+    let shuffle = request.shuffle.map(|shuffle| format!(" {shuffle}")).unwrap_or_default();
+    format!("search {of} {}{shuffle}", serde_json::to_string(&choices).unwrap_or_default())
 }
 
 fn show_place(place: search::SearchKey) -> String {

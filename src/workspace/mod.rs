@@ -59,6 +59,7 @@ pub use session::{IterationHandle, NewSession, SessionHandle};
 pub(crate) use status::format_version;
 pub use status::{Sizes, WorkspaceStatus};
 pub use story::Step;
+pub(crate) use strip::subject;
 pub use strip::{Mark, REJECTED_TAG, Strip, StripImage, StripStep};
 pub use thumbnails::{Thumbnails, ThumbnailsReport, UnavailableImage};
 pub use verify::{RepairReport, VerifyReport};

@@ -23,6 +23,8 @@ pub struct Search {
     pub similar_to: Option<SimilarTo>,
     /// The order of the results.
     pub sort: Sort,
+    /// If given, a random order in place of `sort`, determined by this number.
+    pub shuffle: Option<u16>,
     /// Whether to count facets of the matches.
     pub facets: bool,
     /// Whether to return only the first match of each session.
@@ -106,7 +108,7 @@ impl SearchHit {
 
 impl From<Query> for Search {
     fn from(query: Query) -> Search {
-        Search { query, similar_to: None, sort: Sort::Newest, facets: false, per_session: false }
+        Search { query, similar_to: None, sort: Sort::Newest, shuffle: None, facets: false, per_session: false }
     }
 }
 
@@ -172,6 +174,7 @@ impl Workspace {
             pixels: wanted.map(|wanted| wanted.pixels),
             except: wanted.and_then(|wanted| wanted.except),
             sort: search.sort,
+            shuffle: search.shuffle,
             after,
             skip,
             limit,
@@ -189,6 +192,11 @@ impl Workspace {
             self.images.remember(image);
         }
         Ok(SearchPage { hits, total: findings.found.total, more: findings.found.more, facets: findings.found.facets })
+    }
+
+    /// Returns up to three words that are similar to a folded word and occur somewhere, most similar first.
+    pub(crate) fn near_words(&self, word: &str) -> Result<Vec<String>, Error> {
+        Ok(self.log.near_words(word)?)
     }
 
     /// Returns the perceptual hash of any image file.

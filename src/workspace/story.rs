@@ -55,7 +55,12 @@ impl Lineage<'_> {
                     let label = old.map_or(changes.label, |old| step_label(changes.label, old, new));
                     (Some(label), changes.summary)
                 }
-                None => (None, format!("from {parent}, which was not compared")),
+                None => {
+                    let name =
+                        if parent.session == id.session { format!("#{}", parent.index) } else { parent.to_string() };
+                    let why = if self.state(parent)?.is_none() { "lost" } else { "not compared" };
+                    (None, format!("from {name}, which was {why}"))
+                }
             },
         };
         Ok(Some(Step { id, state, label, summary, rerolls: 0 }))

@@ -177,7 +177,7 @@ fn chosen_cover(session: &Session) -> Option<(u32, u32)> {
 }
 
 /// Returns the subject of an untitled session.
-fn subject(session: &Session) -> Option<String> {
+pub(crate) fn subject(session: &Session) -> Option<String> {
     let text = |state: &IterationState| {
         let prompt = state.iteration.recipe.prompt.trim();
         let name = || state.iteration.images.first().and_then(|image| image.name.clone());

@@ -103,6 +103,7 @@ await step("the survey rates one of several from the same batch", async () => {
   await go(page, `/compare?refs=${[0, 1, 2].map((number) => encodeURIComponent(`${id}#1/${number}`)).join(",")}`);
   const ratings = () => page.locator(".tile").evaluateAll((tiles) => tiles.map((tile) => tile.dataset.rating));
   await until(ratings, ["1", "5", "4"], "three ratings");
+  await page.locator(".tile").nth(0).hover();
   await page.locator(".tile").nth(0).getByRole("button", { name: "3 of 5" }).click();
   await until(ratings, ["3", "5", "4"], "one changed");
   await until(async () => (await annotations()).tags.includes("image/0:3"), true, "and is kept");

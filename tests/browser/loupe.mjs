@@ -28,6 +28,7 @@ const { images: batch } = await ask("get-iteration", { reference: `${id}#4` });
 const shown = (page, at) => page.waitForFunction((wanted) => document.querySelector("#stage").dataset.shown === wanted, at);
 const fresh = (page) => page.waitForFunction(() => !document.querySelector("#facts.stale"));
 const collected = (page, many) => page.waitForFunction((wanted) => (document.querySelector("#tray-count") ?? document.querySelector("#compare-count")).textContent.replace(/\D/g, "") === wanted, many);
+const at = shown;
 const level = (page) => page.locator("#level").textContent();
 const ready = (page) => page.waitForFunction(() => document.querySelector(".picture")?.complete);
 const page = await open();
@@ -309,11 +310,52 @@ await step("another key is chosen for an action, and the two change places", asy
   await until(async () => /^Tags of .* #2$/.test(await page.locator("dialog h1").textContent()), true, "the other one has its key");
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
+  // The page names the keys as they are now, also where it is rendered anew.
+  const told = (selector) => page.locator(selector).evaluate((it) => [it.title, it.getAttribute("aria-keyshortcuts")]);
+  await until(() => told("#reject"), ["Reject: hidden, never deleted (t)", "t"], "in its tooltip and for screen readers");
+  await until(() => told("[data-do='tag']"), ["Tags (x)", "x"], "the other one");
+  await page.keyboard.press("ArrowRight");
+  await at(page, "3/0");
+  await fresh(page);
+  await until(() => told("#reject"), ["Reject: hidden, never deleted (t)", "t"], "on the next image");
+  await until(() => told("[data-view='tree']"), ["Tree (T)", "Shift+T"], "a key that was not exchanged");
+  await page.keyboard.press("ArrowLeft");
+  await at(page, "2/0");
   await page.keyboard.press("?");
   await page.getByRole("button", { name: "Reset keys" }).click();
   await until(async () => [await shown("x"), await shown("t")], ["x", "t"], "as usual");
+  await until(() => told("#reject"), ["Reject: hidden, never deleted (x)", "x"], "at once");
+  await page.getByLabel("Use keys of a single character").uncheck();
+  await until(() => told("#reject"), ["Reject: hidden, never deleted", null], "no key that does not work");
+  await until(() => told("[data-do='on']"), ["Next (→)", "ArrowRight"], "others stay");
+  await page.getByLabel("Use keys of a single character").check();
   await page.keyboard.press("Escape");
   await page.waitForSelector("dialog", { state: "detached" });
+});
+
+await step("damaged settings leave the keys as they are", async () => {
+  const damaged = [
+    "no JSON", "null", "[]", "7", '"text"',
+    '{"exchanged":null,"keys":null}', '{"exchanged":"xt","keys":0}', '{"exchanged":["x","t"],"keys":"no"}',
+    // Two actions on one key, an action without a key, and keys that cannot be chosen.
+    '{"exchanged":{"x":"t"}}', '{"exchanged":{"x":"t","t":"t"}}', '{"exchanged":{"x":5,"5":"x"}}', '{"exchanged":{"?":"x","x":"?"}}', '{"exchanged":{"Escape":"x","x":"Escape"}}',
+  ];
+  const usual = await page.evaluate(() => localStorage.getItem("retake-settings"));
+  for (const value of damaged) {
+    await page.evaluate((text) => localStorage.setItem("retake-settings", text), value);
+    await go(page, `/sessions/${id}/2`);
+    await page.keyboard.press("t");
+    await until(async () => /^Tags of .* #2$/.test(await page.locator("dialog h1").textContent()), true, `t with ${value}`);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+    await until(() => page.locator("#reject").getAttribute("aria-keyshortcuts"), "x", `the key of another with ${value}`);
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog");
+    await until(() => page.getByLabel("Use keys of a single character").isChecked(), true, `the switch with ${value}`);
+    await page.keyboard.press("Escape");
+    await page.waitForSelector("dialog", { state: "detached" });
+  }
+  await page.evaluate((text) => localStorage.setItem("retake-settings", text), usual);
 });
 
 await step("an image that fits is dragged out of the window as its original", async () => {

@@ -33,6 +33,8 @@ fn main() -> ExitCode {
         test("images_are_compared", images_are_compared),
         test("the_shelf_is_worked_with", the_shelf_is_worked_with),
         test("provenance_is_read", provenance_is_read),
+        test("details_are_right", details_are_right),
+        test("the_token_is_asked_for", the_token_is_asked_for),
         test("videos_are_played", videos_are_played),
         test("dates_are_reached", dates_are_reached),
         test("every_image_of_a_batch_counts", every_image_of_a_batch_counts),
@@ -72,6 +74,20 @@ fn the_shelf_is_worked_with() {
 
 fn provenance_is_read() {
     on_the_sample("provenance.mjs");
+}
+
+fn details_are_right() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--workspace"], dir.path());
+    tools.run("details.mjs", &served.url);
+}
+
+fn the_token_is_asked_for() {
+    let tools = Tools::ready();
+    let dir = tempfile::tempdir().unwrap();
+    let served = serve(&["serve", "--token", "open sesame+ forty", "--workspace"], dir.path());
+    tools.run("token.mjs", served.url.split("/?").next().unwrap());
 }
 
 fn videos_are_played() {
@@ -145,19 +161,26 @@ fn unusual_states_have_a_design() {
     let again = || Some(serve_at(&address, &["serve", "--workspace"], workspace));
     let mut served = again();
     let url = served.as_ref().unwrap().url.clone();
+    let another = tempfile::tempdir().unwrap();
     tools.converse("states.mjs", &url, |request| {
         // Dropping it kills it.
         served = None;
         match request {
             "stop" => return,
+            "start another" => {
+                served = Some(serve_at(&address, &["serve", "--workspace"], another.path()));
+                return;
+            }
             "start with more" => {
                 let mut record = Command::new(env!("CARGO_BIN_EXE_retake"));
                 record.args(["record", "recorded meanwhile", "--workspace"]).arg(workspace);
                 assert!(record.output().unwrap().status.success());
             }
-            _ => match request.strip_prefix("damage ") {
-                Some(hash) => damage(workspace, hash),
-                None => assert_eq!(request, "start"),
+            _ => match request.split_once(' ') {
+                Some(("damage", hash)) => damage(workspace, hash),
+                Some(("remove", hash)) => std::fs::remove_file(original(workspace, hash)).unwrap(),
+                Some(("lose", text)) => lose(workspace, text),
+                _ => assert_eq!(request, "start"),
             },
         }
         served = again();
@@ -181,9 +204,24 @@ fn damage(workspace: &Path, image: &str) {
             std::fs::write(path, [0xa5; 4096]).unwrap();
         }
     }
-    let (folder, name) = image.split_at(2);
-    std::fs::remove_file(workspace.join("images").join(folder).join(name)).unwrap();
+    std::fs::remove_file(original(workspace, image)).unwrap();
     std::fs::remove_dir_all(workspace.join("cache")).unwrap();
+}
+
+/// Returns the path of an original.
+fn original(workspace: &Path, hash: &str) -> std::path::PathBuf {
+    let (folder, name) = hash.split_at(2);
+    workspace.join("images").join(folder).join(name)
+}
+
+/// Alters an event in the journal by a text in it, and removes the database, the second copy.
+fn lose(workspace: &Path, text: &str) {
+    let journal = workspace.join("journal/00000001.log");
+    let mut bytes = std::fs::read(&journal).unwrap();
+    let at = bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap();
+    bytes[at..at + text.len()].make_ascii_uppercase();
+    std::fs::write(journal, bytes).unwrap();
+    std::fs::remove_dir_all(workspace.join("db")).unwrap();
 }
 
 fn hostile_text_stays_text() {

@@ -347,6 +347,31 @@ await step("dropped files are imported once", async () => {
   await until(async () => (await listed()).length, before + 1, "no second one");
 });
 
+await step("an image on the clipboard is imported with Ctrl+V, but not into a text", async () => {
+  await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+  await go(page, "/");
+  const before = (await listed()).length;
+  await page.evaluate(async () => {
+    const canvas = Object.assign(document.createElement("canvas"), { width: 40, height: 30 });
+    canvas.getContext("2d").fillRect(5, 5, 20, 10);
+    const png = await new Promise((done) => { canvas.toBlob(done, "image/png"); });
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": png })]);
+  });
+  // A text field takes what is pasted into it.
+  await page.locator("#search").focus();
+  await page.keyboard.press("Control+v");
+  await page.locator("#search").blur();
+  await page.keyboard.press("Control+v");
+  await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 imported"));
+  await until(async () => (await listed()).length, before + 1, "one session");
+  const { images: [image] } = await ask("get-iteration", { reference: "latest" });
+  same([image.width, image.height, image.mimeType], [40, 30, "image/png"], "the image");
+  await page.waitForFunction((hash) => [...document.querySelectorAll("#wall .cover img")].some((it) => it.src.endsWith(hash)), image.hash);
+  await page.keyboard.press("Control+v");
+  await page.waitForFunction(() => document.querySelector("#intake")?.textContent.includes("1 already here"));
+  await until(async () => (await listed()).length, before + 1, "no second one");
+});
+
 await step("an import request cannot name files of this machine", async () => {
   const post = (body, headers = {}) => fetch(`${base}/import`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) });
   await until(async () => (await post({ files: ["/etc/passwd"] })).ok, false, "a path");

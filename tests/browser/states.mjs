@@ -1,6 +1,7 @@
 // Unusual states: an empty workspace, damage, a server that is away for a while.
 
 import { ask, axePath, done, go, open, same, shots, step, tell, until } from "./browser.mjs";
+import { png } from "./pictures.mjs";
 
 const opened = [];
 /** The page in light and dark, narrow and wide: a screenshot each, and no finding of axe. */
@@ -94,6 +95,55 @@ await step("damage is shown and affects only the damaged iterations", async () =
   await until(() => page.locator(".notice").count(), 0, "the notice is gone");
 });
 
+await step("an image without its original is compared by its thumbnail, and one without any is named", async () => {
+  await go(page, `/compare?refs=${[picture, garbled].map(({ reference }) => encodeURIComponent(reference)).join(",")}`);
+  await until(() => page.locator(".pane.a .flag").textContent(), "original missing", "what is missing");
+  // Neither the browser's icon for a broken image nor its text over the label.
+  await until(() => page.locator(".pane img.whole").evaluateAll((images) => images.every((image) => (image.complete && image.naturalWidth > 0) || getComputedStyle(image).opacity === "0")), true, "no broken images");
+  await until(() => page.evaluate(() => {
+    const [label, flag] = [".pane.a .label", ".pane.a .flag"].map((selector) => document.querySelector(selector).getBoundingClientRect());
+    return label.right <= flag.left || flag.right <= label.left || label.bottom <= flag.top || flag.bottom <= label.top;
+  }), true, "the two labels lie side by side");
+});
+
+await step("a missing original is shown by its thumbnail among the results", async () => {
+  const made = await ask("record-iteration", { prompt: "a thumbnail stays", title: "Thumbnail", images: [{ data: png(96, 64, 5), mimeType: "image/png" }] });
+  await go(page, "/search?q=thumbnail");
+  await page.waitForFunction(() => document.querySelector("#wall .cover img").naturalWidth > 0);
+  await tell(`remove ${(await ask("get-iteration", { reference: made.reference })).images[0].hash}`);
+  await go(page, "/search?q=thumbnail");
+  await until(() => page.locator("#wall .cover img").evaluate((image) => image.complete && image.naturalWidth), 96, "the thumbnail");
+  await until(() => page.locator("#wall .flag.bad").textContent(), "original missing", "what is missing");
+  await go(page, sessionOf(made));
+  await until(() => page.locator(".gone:visible strong").textContent(), "Original missing", "in the loupe");
+  await until(() => page.locator(".canvas img").evaluateAll((images) => images.some((image) => image.naturalWidth === 96 && image.checkVisibility({ visibilityProperty: true }))), true, "with the thumbnail");
+});
+
+await step("a lost iteration has a place in the strip and a page", async () => {
+  const { session: { id } } = await ask("record-iteration", { prompt: "kept before", title: "Incomplete" });
+  await ask("record-iteration", { prompt: "this one is lost", sessionId: id });
+  await ask("record-iteration", { prompt: "kept after", sessionId: id });
+  await tell("lose this one is lost");
+  await look("lost", "/");
+  await go(page, "/");
+  const notice = page.locator(".notice");
+  await until(async () => (await notice.locator("h2").textContent()).startsWith("Damage was found and repaired."), true, "a sentence");
+  await until(async () => /\d{4}-\d\d-\d\dT|Some\(|backtrace/.test(await notice.innerText()), false, "no times and nothing technical");
+  await until(() => page.locator('.card:has-text("Incomplete") .flag.bad').textContent(), "damaged: 1 lost", "the card says it");
+  await look("lost-iteration", `/sessions/${id}/1`);
+  await go(page, `/sessions/${id}/2`);
+  await until(() => page.locator('.take[data-index="1"] .no').textContent(), "lost", "in the strip");
+  await page.locator('.take[data-index="1"]').click();
+  await page.waitForURL(`**/sessions/${id}/1`);
+  await go(page, `/sessions/${id}/1`);
+  await until(() => page.locator(".gone strong").textContent(), "#1 was lost to damage", "its page");
+  await page.getByRole("link", { name: "Nearest iteration that is left" }).click();
+  await page.waitForFunction(() => /^[02]\/0$/.test(document.querySelector("#stage").dataset.shown));
+  await go(page, "/");
+  await notice.getByRole("button", { name: "Mark as read" }).click();
+  await until(() => notice.count(), 0, "it can be dismissed");
+});
+
 await step("a loading page shows placeholders", async () => {
   const slow = await open({ viewport: { width: 1440, height: 800 } });
   await go(slow, "/");
@@ -104,6 +154,19 @@ await step("a loading page shows placeholders", async () => {
   const covers = await slow.locator(".cover").evaluateAll((all) => all.map((cover) => cover.getBoundingClientRect()).map(({ height, bottom }) => ({ height, bottom })));
   const like = (one) => covers.filter((other) => Math.abs(other.bottom - one.bottom) < 4);
   same(covers.every((cover) => cover.height > 100 && like(cover).every((other) => Math.abs(other.height - cover.height) < 2)), true, "places for what comes");
+});
+
+await step("what is collected belongs to the workspace, not to the address", async () => {
+  await go(page, sessionOf(garbled));
+  await page.keyboard.press("c");
+  await page.waitForFunction(() => document.querySelector("#tray-count")?.textContent === "1");
+  await tell("start another");
+  await go(page, "/");
+  await until(() => page.locator("h2").first().textContent(), "No sessions yet", "another workspace");
+  await until(() => page.locator("#tray-count").isVisible(), false, "with nothing collected");
+  await tell("start");
+  await go(page, "/");
+  await until(() => page.locator("#tray-count").textContent(), "1", "still there");
 });
 
 await done(...opened);

@@ -60,6 +60,8 @@ fn an_image_is_served_byte_for_byte_and_cached() {
     assert_eq!((picture.status, picture.header("content-type")), (200, Some("image/png")));
     assert_eq!(picture.body, base64::engine::general_purpose::STANDARD.decode(PIXEL).unwrap());
     assert!(picture.header("cache-control").unwrap().contains("immutable"));
+    let named = format!("inline; filename=\"{}.png\"", &hash[..12]);
+    assert_eq!(picture.header("content-disposition"), Some(named.as_str()), "a name that people can read");
     let tag = picture.header("etag").unwrap();
     assert_eq!(gallery.request("GET", &format!("/images/{hash}"), &[("If-None-Match", tag)], b"").status, 304);
     assert_eq!(gallery.get(&format!("/thumbs/{hash}")).status, 200);

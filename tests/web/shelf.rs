@@ -19,6 +19,10 @@ fn the_shelf_shows_every_acknowledged_write() {
         (shown("/sessions/part"), shown("/sessions/part?from=60"), shown("/sessions/part?from=600")),
         (60, 11, 0)
     );
+    // Without scripts, links lead to the rest.
+    let wall = gallery.get("/").text();
+    assert!(wall.contains("<a class=\"button\" href=\"/?from=60\">More sessions</a>"), "{wall}");
+    assert_eq!(shown("/?from=60"), 11);
     gallery.post("/api/archive-session", &json!({ "sessionId": id }));
     assert_eq!((shown("/?status=archived"), gallery.get("/sessions/part").header("x-total")), (1, Some("70")));
     gallery.post("/api/update-session", &json!({ "sessionId": id, "title": "Renamed", "project": "Zoo" }));

@@ -335,3 +335,66 @@ fn an_open_file_is_compared_even_if_its_name_is_reused() {
     let by_file = SearchRequest { similar_opened: Some(opened), ..by_name };
     assert_eq!(workspace.api().search(&by_file).unwrap().total_matches, 0);
 }
+
+#[test]
+fn a_misspelt_word_is_answered_with_a_similar_one() {
+    let workspace = bridges();
+    let hint = |query: &str| ask(&workspace, query).hint.unwrap_or_default();
+    assert_eq!(hint("brigde"), "nothing recorded contains \"brigde\": did you mean \"bridge\"?");
+    assert_eq!(
+        hint("stoone brige"),
+        "nothing recorded contains \"stoone\" or \"brige\": did you mean \"stone\" and \"bridge\"?"
+    );
+    assert_eq!(hint("title:gramde"), "nothing recorded contains \"gramde\": did you mean \"grande\"?");
+    // Similar to nothing, too short to tell, and a word of another text than the one searched.
+    for query in ["zeppelin", "fug", "title:brigde"] {
+        assert!(hint(query).ends_with(": check the spelling"), "{query}: {}", hint(query));
+    }
+    // A word that is only recorded now is known at once.
+    assert!(hint("zepelin").ends_with(": check the spelling"));
+    let prompt = "a zeppelin".to_owned();
+    workspace.api().record(&RecordRequest { prompt, ..RecordRequest::default() }).unwrap();
+    assert_eq!(hint("zepelin"), "nothing recorded contains \"zepelin\": did you mean \"zeppelin\"?");
+}
+
+#[test]
+fn results_are_ordered_by_size_and_shuffled() {
+    let workspace = TestWorkspace::new();
+    for (width, height) in [(512, 512), (1024, 1024), (64, 4096), (2048, 256), (512, 768), (768, 512)] {
+        let size = (Some(width), Some(height));
+        let request =
+            RecordRequest { prompt: "a kite".to_owned(), width: size.0, height: size.1, ..RecordRequest::default() };
+        workspace.api().record(&request).unwrap();
+        workspace.wait(1000);
+    }
+    workspace
+        .api()
+        .record(&RecordRequest { prompt: "a kite of unknown size".to_owned(), ..RecordRequest::default() })
+        .unwrap();
+    // Page by page, as a wall is loaded.
+    let order = |request: SearchRequest| -> Vec<String> {
+        let mut request = SearchRequest { limit: Some(2), ..request };
+        let mut found = Vec::new();
+        loop {
+            let page = workspace.api().search(&request).unwrap();
+            found.extend(page.iterations.iter().map(|it| it.reference.to_string().replace("session-2025-12-11-", "")));
+            request.cursor = page.next_cursor;
+            if request.cursor.is_none() {
+                return found;
+            }
+        }
+    };
+    let largest = order(SearchRequest { sort: Some(Sort::Largest), ..request("kite") });
+    // The newest of equals comes first; what has no size comes last.
+    assert_eq!(largest, ["002#0", "004#0", "006#0", "005#0", "003#0", "001#0", "007#0"]);
+    let shuffled = |number: u16| order(SearchRequest { shuffle: Some(number), ..request("kite") });
+    let orders: Vec<Vec<String>> = (0..8).map(shuffled).collect();
+    for (number, order) in (0..).zip(&orders) {
+        assert_eq!(*order, shuffled(number), "the same number gives the same order");
+        let mut all = order.clone();
+        all.sort();
+        assert_eq!(all, ["001#0", "002#0", "003#0", "004#0", "005#0", "006#0", "007#0"], "each once");
+    }
+    let firsts: std::collections::BTreeSet<&String> = orders.iter().filter_map(|order| order.first()).collect();
+    assert!(firsts.len() > 2, "{orders:?}");
+}

@@ -47,17 +47,25 @@ pub trait SearchLog {
     /// Finds iterations, including everything acknowledged before the call. Calls `progress` if the index must be built
     /// first.
     fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error>;
+
+    /// Returns up to three words that are similar to a folded word and occur somewhere, most similar first.
+    fn near_words(&self, word: &str) -> Result<Vec<String>, Error>;
 }
 
 impl SearchLog for SharedLog {
     fn search(&self, question: &Question, progress: Option<&Progress>) -> Result<Findings, Error> {
         unpack(self, self.call(Search { question: question.clone() }, progress)?)
     }
+
+    fn near_words(&self, word: &str) -> Result<Vec<String>, Error> {
+        self.call(NearWords { word: word.to_owned() }, None)
+    }
 }
 
 impl Extension for Index {
     fn register(&self, calls: &mut Registry) {
         calls.add::<Search>();
+        calls.add::<NearWords>();
     }
 
     fn acknowledged(&self) {
@@ -85,6 +93,21 @@ impl Extension for Index {
 #[derive(Serialize, Deserialize)]
 struct Search {
     question: Question,
+}
+
+/// A word that occurs nowhere, sent to the owner.
+#[derive(Serialize, Deserialize)]
+struct NearWords {
+    word: String,
+}
+
+impl Call for NearWords {
+    const NAME: &'static str = "near-words";
+    type Answer = Vec<String>;
+
+    fn run(self, context: &CallContext<'_>) -> Result<Vec<String>, Error> {
+        context.extension::<Index>()?.near_words(context.log(), &self.word, context.progress())
+    }
 }
 
 /// The result of the index, with the sessions of its hits and their records: the recording, and the event of the note,

@@ -6,11 +6,11 @@ use std::thread;
 use super::bytes::Damage;
 use super::columns::Section;
 use super::counts::Counts;
-use super::doc::{SessionKey, TAG, key_of, pixels, session_of};
+use super::doc::{SIZE, SessionKey, TAG, key_of, pixels, session_of};
 use super::evaluate::{SegmentView, evaluate_all, plan};
 use super::segment::Segment;
 use super::set::Set;
-use super::{Facets, Found, Hit, Question, SIMILAR, SearchKey, Sort};
+use super::{Facets, Found, Hit, MAX_RANK, Question, SIMILAR, SearchKey, Sort};
 
 /// Searches these segments, using several threads from `worth_threads` documents on.
 pub(super) fn find(question: &Question, parts: &[SegmentView], worth_threads: u64) -> Result<Found, Damage> {
@@ -44,6 +44,16 @@ fn hits(question: &Question, parts: &[SegmentView], matches: &[Matches<'_>], tot
             RankOrder::Rating(ratings) => {
                 let lacks = |doc: u32| 5 - u32::from(ratings.get(doc as usize).copied().unwrap_or(0)).min(5);
                 matches.offer(lacks, question, &mut best, &mut firsts)?;
+            }
+            RankOrder::Size(numbers, ranks) => {
+                let number = |doc: u32| numbers.get(doc as usize).copied().unwrap_or(0);
+                let rank = |doc: u32| ranks.get(number(doc) as usize).copied().unwrap_or(MAX_RANK);
+                matches.offer(rank, question, &mut best, &mut firsts)?;
+            }
+            RankOrder::Random { seed, made, indexes } => {
+                let at = |doc: u32| Some((*made.get(doc as usize)?, *indexes.get(doc as usize)?));
+                let rank = |doc: u32| at(doc).map_or(0, |(made, index)| random_rank(*seed, made, index));
+                matches.offer(rank, question, &mut best, &mut firsts)?;
             }
             RankOrder::Likeness(ranks) => {
                 let place = |doc: u32| ranks.binary_search_by_key(&doc, |(doc, _)| *doc).ok();
@@ -90,8 +100,33 @@ enum RankOrder<'a> {
     Equal,
     /// The ratings of all documents; the best come first.
     Rating(&'a [u8]),
+    /// The number of the size of all documents, and the rank of each size by its number; the largest come first.
+    Size(&'a [u32], Vec<u32>),
+    /// Determined by a number and by what never changes of a document: when it was made, and its index.
+    Random {
+        seed: u16,
+        made: &'a [i64],
+        indexes: &'a [u32],
+    },
     /// The rank of each matching document, ascending by document.
     Likeness(Vec<(u32, u32)>),
+}
+
+/// Returns the rank of a size such as `1024x768`: the smaller, the more pixels. The edge of a square with as many pixels
+/// fits into a rank, their number would not.
+fn size_rank(size: &str) -> u32 {
+    let sides = size.split_once('x').and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)));
+    let edge = sides.map_or(0, |(width, height): (u32, u32)| (u64::from(width) * u64::from(height)).isqrt());
+    MAX_RANK.saturating_sub(u32::try_from(edge).unwrap_or(MAX_RANK))
+}
+
+/// Returns a random rank: the last step of `splitmix64`, which spreads any input over all bits.
+fn random_rank(seed: u16, made: i64, index: u32) -> u32 {
+    let mut bits =
+        made.cast_unsigned() ^ (u64::from(index) << 48) ^ u64::from(seed).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    u32::try_from((bits ^ (bits >> 31)) >> 48).unwrap_or(MAX_RANK)
 }
 
 impl<'a> Matches<'a> {
@@ -111,6 +146,18 @@ impl<'a> Matches<'a> {
                 let ranks = similar(segment, &set, wanted)?;
                 set = Set::of(ranks.iter().map(|(doc, _)| *doc).collect(), segment.docs());
                 RankOrder::Likeness(ranks)
+            }
+            None if question.shuffle.is_some() => RankOrder::Random {
+                seed: question.shuffle.unwrap_or_default(),
+                made: segment.column::<i64>(Section::Made.place())?,
+                indexes: segment.column::<u32>(Section::Index.place())?,
+            },
+            None if question.sort == Sort::Largest => {
+                let place = Section::name(SIZE);
+                // Number 0 is an unknown size.
+                let ranks = segment.names(place + 1)?.iter().map(|size| size_rank(size));
+                let ranks = std::iter::once(MAX_RANK).chain(ranks).collect();
+                RankOrder::Size(segment.column::<u32>(place)?, ranks)
             }
             None if question.sort == Sort::Best => RankOrder::Rating(segment.column::<u8>(Section::Rating.place())?),
             None => RankOrder::Equal,

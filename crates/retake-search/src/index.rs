@@ -21,6 +21,7 @@ use super::bytes::{Damage, Source};
 use super::evaluate::SegmentView;
 use super::find::find;
 use super::manifest::{Entry, Manifest, segment_path};
+use super::near::near;
 use super::segment::Segment;
 use super::set::Bits;
 use super::tail::{Fresh, IndexError, Tail};
@@ -114,12 +115,27 @@ impl Index {
 
     /// Searches everything that was acknowledged before the call. If the index must be built first, `progress` is called.
     pub fn search(&self, store: &dyn Log, question: &Question, progress: Option<&Progress>) -> Result<Found, Error> {
+        self.read(store, progress, |view| find(question, view, self.sizes.worth_threads))
+    }
+
+    /// Returns up to three words that are similar to a folded word and occur somewhere, most similar first.
+    pub fn near_words(&self, store: &dyn Log, word: &str, progress: Option<&Progress>) -> Result<Vec<String>, Error> {
+        self.read(store, progress, |view| near(word, view))
+    }
+
+    /// Reads the index, including everything acknowledged before the call; rebuilds it if it is damaged.
+    fn read<T>(
+        &self,
+        store: &dyn Log,
+        progress: Option<&Progress>,
+        read: impl Fn(&[SegmentView]) -> Result<T, Damage>,
+    ) -> Result<T, Error> {
         for _ in 0..MAX_ATTEMPTS {
             let view = {
                 let mut state = self.lock(progress);
                 self.current(&mut state, store, progress)?
             };
-            match find(question, &view, self.sizes.worth_threads) {
+            match read(&view) {
                 Ok(found) => return Ok(found),
                 Err(damage) => {
                     tracing::warn!(%damage, "rebuilding the search index");

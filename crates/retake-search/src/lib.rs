@@ -25,6 +25,7 @@ mod index;
 mod make;
 mod manifest;
 mod merge;
+mod near;
 mod segment;
 mod set;
 mod tail;
@@ -53,6 +54,9 @@ pub struct Question {
     pub except: Option<IterationId>,
     /// The order if no perceptual hash is given.
     pub sort: Sort,
+    /// If given, a random order in place of `sort`. The same number always gives the same order, so that it can be paged.
+    #[serde(default)]
+    pub shuffle: Option<u16>,
     /// Only hits after this key.
     pub after: Option<SearchKey>,
     /// The number of hits to skip from there, for a dragged scroll bar.
@@ -76,6 +80,7 @@ impl Question {
             pixels: None,
             except: None,
             sort: Sort::Newest,
+            shuffle: None,
             after: None,
             skip: 0,
             limit,
@@ -94,13 +99,15 @@ pub enum Sort {
     Newest,
     /// Highest rating first, then newest.
     Best,
+    /// Most pixels first, then newest.
+    Largest,
 }
 
 /// The sort key of a hit. It stays valid whatever is recorded meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SearchKey {
-    /// The primary key: 0 for the same pixels and otherwise 1 more than the distance of its perceptual hash, or 5 minus its
-    /// rating.
+    /// The primary key, at most [`MAX_RANK`]: 0 for the same pixels and otherwise 1 more than the distance of its perceptual
+    /// hash; 5 minus its rating; less for more pixels; or a random number.
     pub rank: u32,
     /// The time at which it was made, in milliseconds.
     pub made: i64,
@@ -165,6 +172,9 @@ pub struct Facets {
     /// `active` and `archived`.
     pub status: Vec<(String, u64)>,
 }
+
+/// The largest rank of a hit. Rank and time are compared as one number while results are skipped.
+pub const MAX_RANK: u32 = u16::MAX as u32;
 
 /// The maximum number of values per facet.
 pub const MAX_FACET_VALUES: usize = 50;

@@ -37,6 +37,8 @@ pub(super) struct Segment {
     cells: Vec<OnceLock<Cell>>,
     tally: OnceLock<Tally>,
     vocabulary: OnceLock<String>,
+    /// Held while a section is read for the first time: many searches at once would otherwise each hold a copy of it.
+    loading: Mutex<()>,
     /// The block of the dictionary that was read last, by its offset.
     kept: Mutex<Option<(u64, Arc<Vec<Term>>)>>,
 }
@@ -101,6 +103,7 @@ impl Segment {
             cells,
             tally: OnceLock::new(),
             vocabulary: OnceLock::new(),
+            loading: Mutex::default(),
             kept: Mutex::default(),
         })
     }
@@ -119,8 +122,14 @@ impl Segment {
         let cell = match cell.get() {
             Some(cell) => cell,
             None => {
-                let values = unpack::<T>(&self.section(place)?);
-                cell.get_or_init(|| T::keep(values))
+                let _loading = self.loading.lock();
+                match cell.get() {
+                    Some(cell) => cell,
+                    None => {
+                        let values = unpack::<T>(&self.section(place)?);
+                        cell.get_or_init(|| T::keep(values))
+                    }
+                }
             }
         };
         T::kept(cell).ok_or(Damage::new("a column has the wrong type"))
@@ -185,9 +194,18 @@ impl Segment {
         Ok(found)
     }
 
+    /// Returns all words of the dictionary, ascending.
+    pub(super) fn words(&self) -> Result<impl Iterator<Item = &str>, Damage> {
+        Ok(self.vocabulary()?.split_terminator(SEPARATOR))
+    }
+
     /// Returns all words of the dictionary as one text, which can be searched faster than the dictionary: a megabyte
     /// for a hundred thousand words. It is built on the first search for a part of a word.
     fn vocabulary(&self) -> Result<&str, Damage> {
+        if let Some(vocabulary) = self.vocabulary.get() {
+            return Ok(vocabulary);
+        }
+        let _loading = self.loading.lock();
         if let Some(vocabulary) = self.vocabulary.get() {
             return Ok(vocabulary);
         }

@@ -1,6 +1,6 @@
 // The actions of one card: a button that appears on it under the pointer, and the menu that it or a key opens.
 
-import { all, copy, make, one } from "./kit.js";
+import { all, copiesImages, copy, copyImage, make, one } from "./kit.js";
 import { imageOf, selection } from "./select.js";
 import { tray } from "./tray.js";
 import { drawStars, iterationOf, rate } from "./writes.js";
@@ -46,6 +46,7 @@ export function openActions(card, place = one(".cover", card)) {
     link("Story", `/sessions/${id}/story`),
     link("Provenance", `/sessions/${id}/audit?of=${iterationOf(reference).split("#")[1]}`),
     hash ? link("Download", `/images/${hash}`, { download: "" }) : null,
+    hash && copiesImages ? action("Copy image", () => copyImage(hash)) : null,
     action("Copy reference", () => copy(reference, "Reference")));
   // The focus returns to the card, from which the arrow keys go on.
   box.addEventListener("toggle", (event) => {

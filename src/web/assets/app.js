@@ -1,7 +1,7 @@
 // Runs on every page: the search box, keyboard shortcuts, change events, the tray, and the page's own script.
 
 import { all, one, say, tellTimes } from "./kit.js";
-import { key, showKeys } from "./keys.js";
+import { key, labelShortcuts, showKeys } from "./keys.js";
 import "./motion.js";
 import { tray } from "./tray.js";
 
@@ -94,6 +94,7 @@ const page = await pages[document.body.dataset.page]?.();
 const news = page?.heard;
 if (news) listen(news);
 else listen(() => {});
+labelShortcuts();
 document.documentElement.dataset.ready = "yes";
 addEventListener("unhandledrejection", (event) => {
   if (event.reason?.name === "AbortError") return;

@@ -128,31 +128,44 @@ function heightsOf(rows, caps, room) {
   }
 }
 
-/** Finds the rows of tiles that show the images largest. Tries every way to break the sequence into rows, at most 2048.
-    */
+/** How much rows of different heights count against an arrangement, compared with the size of its images. */
+const UNEVEN = 0.1;
+/** The height of a caption below its image, in small windows. */
+const CAPTION = 76;
+
+/**
+ * Finds the rows of tiles that show the images largest. Tries every way to break the sequence into rows, at most 2048,
+ * each with rows of the same and of different heights.
+ */
 function layout() {
   const box = one("#tiles");
   if (view !== "survey") return;
-  const GAP = 8;
-  const UNDER = 28;
   const style = getComputedStyle(box);
+  const GAP = parseFloat(style.rowGap);
   const wide = box.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
   const narrow = matchMedia("(max-width: 900px)").matches;
-  const high = narrow ? Infinity : box.clientHeight - parseFloat(style.paddingTop);
-  const ratios = items.map(({ tile }) => Math.min(6, Math.max(1 / 6, Number(tile.dataset.ratio) || 1)));
+  // A small window is scrolled, unless few images fit into it.
+  const fits = narrow && items.length <= 3;
+  const high = fits ? innerHeight - (box.getBoundingClientRect().top + scrollY) - 24 - items.length * CAPTION
+    : narrow ? Infinity : box.clientHeight - parseFloat(style.paddingTop) - parseFloat(style.paddingBottom);
+  // Two in a row of a small window need room for their captions.
+  const most = narrow ? 2 : 6;
+  const ratios = items.map(({ tile }) => Math.min(most, Math.max(1 / most, Number(tile.dataset.ratio) || 1)));
   let best = null;
   for (let breaks = 0; breaks < 2 ** (ratios.length - 1); breaks += 1) {
     const rows = [[]];
     ratios.forEach((ratio, at) => { rows.at(-1).push(ratio); if (at < ratios.length - 1 && breaks & (1 << at)) rows.push([]); });
     if (narrow && rows.some((row) => row.length > 2)) continue;
     const caps = rows.map((row) => (wide - GAP * (row.length - 1)) / row.reduce((sum, ratio) => sum + ratio, 0));
-    const room = high - rows.length * UNDER - (rows.length - 1) * GAP;
-    if (room <= 0) continue;
-    const heights = heightsOf(rows, caps, room);
-    // Sum logarithms, so that doubling one tile does not make up for halving another. Of equals, the one with a larger A.
-    const area = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * heights[at] ** 2), 0), heights[0] / 1e6);
-    if (!best || area > best.area) best = { area, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at], heights[at]])), rows: rows.map((row) => row.length) };
-    if (narrow && best && rows.length === Math.ceil(ratios.length / 2)) break;
+    const room = high - (rows.length - 1) * GAP;
+    if (room <= 0 && best) continue;
+    for (const heights of [heightsOf(rows, caps, room), rows.map(() => Math.min(room / rows.length, ...caps))]) {
+      // Sum logarithms, so that doubling one tile does not make up for halving another. Of equals, the one with a larger A.
+      const sizes = rows.reduce((sum, row, at) => sum + row.reduce((of, ratio) => of + Math.log(ratio * heights[at] ** 2), 0), heights[0] / 1e6);
+      const score = sizes + UNEVEN * ratios.length * Math.log(Math.min(...heights) / Math.max(...heights));
+      if (!best || score > best.score) best = { score, sizes: rows.flatMap((row, at) => row.map((ratio) => [ratio * heights[at], heights[at]])), rows: rows.map((row) => row.length) };
+    }
+    if (narrow && !fits && best && rows.length === Math.ceil(ratios.length / 2)) break;
   }
   let at = 0;
   const lines = best.rows.map((count) => {
@@ -367,7 +380,7 @@ function keys() {
   key(["ArrowUp"], "Promote: the candidate becomes A", () => { if (items.length === 0) return false; if (inPair()) pair.promote(); else promote(current()); }, "Comparing");
   key(["0", "1", "2", "3", "4", "5"], "Rate; 0 clears", (event) => { if (items.length === 0) return false; const at = inPair() ? pair.b : current(); const wanted = Number(event.key); if (wanted === Number(items[at].tile.dataset.rating)) return; judge(at, wanted); }, "Reviewing");
   key(["x", "Delete"], "Remove from the set", () => { if (items.length === 0) return false; drop(inPair() ? pair.b : current()); }, "Comparing");
-  key(["<", ">"], "Move earlier, later", (event) => { const from = current(); const to = from + (event.key === "<" ? -1 : 1); if (!inPair() && items[to]) reorder(from, to); }, "Comparing");
+  key(["<", ">"], "Move earlier, later", (event, usual) => { const from = current(); const to = from + (usual === "<" ? -1 : 1); if (!inPair() && items[to]) reorder(from, to); }, "Comparing");
   key(["Enter"], "Open in a pair with A", (event) => { const at = items.findIndex((item) => item.tile === event.target); if (at < 0) return false; pair.choose(0, at === 0 ? 1 : at); look("pair"); }, "Comparing");
   key(["v"], "Survey or pair", () => look(view === "pair" ? "survey" : "pair"), "Looking");
   key(["p"], "Pin B as A", () => inPair() && pair.pin(pair.b), "Comparing");

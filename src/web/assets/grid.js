@@ -20,7 +20,7 @@ function spread() {
     const ratio = picture ? Math.min(3, Math.max(0.4, Number(picture.getAttribute("width")) / Number(picture.getAttribute("height")) || 1)) : 1;
     tile.style.flexGrow = ratio;
     tile.style.flexBasis = `${ratio * height}px`;
-    tile.style.maxWidth = `${ratio * height * 1.6}px`;
+    tile.style.maxWidth = `min(100%, ${ratio * height * 1.6}px)`;
     one(".pic", tile).style.aspectRatio = String(ratio);
   }
 }
@@ -41,7 +41,17 @@ filter.addEventListener("change", () => {
   // Chosen with the mouse: the next keys are for the images, not for the list.
   if (!filter.matches(":focus-visible")) filter.blur();
 });
-size.value = settings.get("tile") ?? (innerWidth < 700 ? 160 : 240);
+/** Returns the largest height at which all images are in sight: few images fill a large window. */
+function filling(usual) {
+  if (document.documentElement.clientWidth < 700 || one("#next")) return usual;
+  for (let height = Number(size.max); height > usual; height -= Number(size.step)) {
+    size.value = height;
+    spread();
+    if (tiles.getBoundingClientRect().bottom + scrollY + 24 < innerHeight) return height;
+  }
+  return usual;
+}
+size.value = settings.get("tile") ?? filling(document.documentElement.clientWidth < 700 ? 160 : 240);
 size.addEventListener("input", () => { settings.set("tile", Number(size.value)); spread(); });
 
 const focused = () => document.activeElement?.closest?.(".tile") ?? null;

@@ -2,7 +2,8 @@
 // number of images in the tray, and the shortcuts for the views.
 
 import { all, ask, askText, copy, make, one, part, say, sayWhy, settings, swap, tellTimes } from "./kit.js";
-import { key } from "./keys.js";
+import { key, withKey } from "./keys.js";
+import { neighbours } from "./results.js";
 import { tray } from "./tray.js";
 import { undo, write } from "./writes.js";
 
@@ -21,7 +22,7 @@ try {
   if (before && isList(before)) { justCame = true; sessionStorage.setItem(remembered, before.pathname + before.search); }
   const from = sessionStorage.getItem(remembered);
   if (from) crumb.href = from;
-  if (from?.startsWith("/search")) { crumb.title = "Back to the results (Esc)"; crumb.setAttribute("aria-label", "Back to the results"); }
+  if (from?.startsWith("/search")) { crumb.title = "Back to the results"; crumb.setAttribute("aria-label", "Back to the results"); }
 } catch {
   // Storage is blocked: the back link leads to all sessions.
 }
@@ -35,6 +36,26 @@ crumb.addEventListener("click", (event) => {
   event.preventDefault();
   leave();
 });
+
+/** Shows links to the results before and after, if the user came from a search. They replace each other in the history. */
+function otherResults() {
+  const from = crumb.getAttribute("href");
+  const found = neighbours(from, location.pathname);
+  if (!found) return;
+  const link = (text, name, usual, to) => make("a", {
+    href: to, title: name, "aria-label": name, "data-shortcut": usual,
+    onclick: (event) => {
+      if (event.metaKey || event.ctrlKey || event.shiftKey) return;
+      event.preventDefault();
+      try { sessionStorage.setItem(`retake-from:${to.split("/")[2]}`, from); } catch { /* Then its back link leads to all sessions. */ }
+      location.replace(to);
+    },
+  }, text);
+  const links = { before: found.before && link("←", "Previous result", ",", found.before), after: found.after && link("→", "Next result", ".", found.after) };
+  crumb.after(make("span", { class: "results" }, links.before, links.after));
+  for (const [name, usual, text] of [["before", ",", "Previous result"], ["after", ".", "Next result"]]) key([usual], text, () => { links[name]?.click(); }, "Views");
+}
+otherResults();
 
 /** Reloads the header, unless the user is typing in it. */
 export async function refreshHead() {
@@ -146,7 +167,7 @@ const count = () => {
   const { length } = tray.items();
   // The tray may add its own button with the count.
   one("#compare-count").textContent = length > 0 && !one("#tray-count") ? ` (${length})` : "";
-  one("#compare-link").title = length > 1 ? `Compare ${length} (C)` : "Compare";
+  one("#compare-link").title = length > 1 ? withKey(`Compare ${length}`, "C") : "Compare";
 };
 new MutationObserver(count).observe(one("#tray"), { childList: true });
 count();

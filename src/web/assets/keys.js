@@ -1,10 +1,13 @@
 // Keyboard shortcuts: pages register them, `?` lists them, and the user turns them off or chooses other keys.
 
-import { closeDrops, dialog, make, one, settings } from "./kit.js";
+import { all, closeDrops, dialog, make, one, settings } from "./kit.js";
 
 const keys = new Map();
 const explained = [];
-/** Registers a keyboard shortcut, which is ignored while the user is typing. `?` lists the shortcuts by group. */
+/**
+ * Registers a keyboard shortcut, which is ignored while the user is typing. `?` lists the shortcuts by group. `action`
+ * gets the event and which of `names` it stands for, which is another key if the user exchanged them.
+ */
 export function key(names, what, action, group = "This page") {
   for (const name of names) keys.set(name, action);
   if (what) explained.push([names, what, group]);
@@ -19,25 +22,77 @@ const isCharacter = (name) => name.length === 1 && name !== " ";
 // Keys that the user exchanged, by the key pressed: the key that usually does the same. Since two keys always change
 // places, no action is left without a key, on any page.
 
-const exchanged = () => settings.get("exchanged");
+/** Returns the exchanged keys; none if what is stored is not an exchange, since an action would then have no key. */
+function exchanged() {
+  const pairs = Object.entries(settings.get("exchanged"));
+  const isWhole = pairs.every(([pressed, usual]) => isChoosable(pressed) && isChoosable(usual));
+  const sorted = (at) => JSON.stringify(pairs.map((pair) => pair[at]).sort());
+  return isWhole && sorted(0) === sorted(1) ? Object.fromEntries(pairs) : {};
+}
 const usualOf = (pressed) => exchanged()[pressed] ?? pressed;
 const pressedFor = (usual) => Object.entries(exchanged()).find(([, name]) => name === usual)?.[0] ?? usual;
 /** Returns whether another key can be chosen: digits are ratings, and `?` leads to this choice. */
-const isChoosable = (name) => isCharacter(name) && !/[0-9?]/.test(name);
+const isChoosable = (name) => typeof name === "string" && isCharacter(name) && !/[0-9?]/.test(name);
 
 function exchange(usual, wanted) {
   const next = { ...exchanged(), [pressedFor(usual)]: usualOf(wanted), [wanted]: usual };
   settings.set("exchanged", Object.fromEntries(Object.entries(next).filter(([pressed, name]) => pressed !== name)));
 }
 
-const shownNames = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc", " ": "Space" };
+const shownNames = { ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Escape: "Esc", " ": "Space", "-": "−" };
+
+/** Returns the key to press for an action, by its usual key; `null` if the user has turned that kind of key off. */
+function shortcut(usual) {
+  const pressed = isCharacter(usual) ? pressedFor(usual) : usual;
+  return isCharacter(pressed) && !settings.get("keys") ? null : pressed;
+}
+
+/** Returns text that names the key of an action after it: `Reject (x)`. */
+export function withKey(text, usual) {
+  const pressed = shortcut(usual);
+  return pressed === null ? text : `${text} (${shownNames[pressed] ?? pressed})`;
+}
+
+/** Returns the name of a key for `aria-keyshortcuts`. */
+function ariaName(pressed) {
+  if (pressed === " ") return "Space";
+  if (pressed === "+") return "Plus";
+  return pressed.length === 1 && pressed !== pressed.toLowerCase() ? `Shift+${pressed}` : pressed;
+}
+
+/** Names its key on an element with `data-shortcut`: in its tooltip and for screen readers, or as its text. */
+function label(element) {
+  const { shortcut: usual } = element.dataset;
+  const pressed = shortcut(usual);
+  if (element.tagName === "KBD") {
+    element.textContent = pressed === null ? "" : shownNames[pressed] ?? pressed;
+    element.hidden = pressed === null;
+    return;
+  }
+  element.dataset.tooltip ??= element.title;
+  if (element.dataset.tooltip) element.title = withKey(element.dataset.tooltip, usual);
+  if (pressed === null) element.removeAttribute("aria-keyshortcuts"); else element.setAttribute("aria-keyshortcuts", ariaName(pressed));
+}
+
+function labelAll(root) {
+  if (root.matches?.("[data-shortcut]")) label(root);
+  all("[data-shortcut]", root).forEach(label);
+}
+/** Names the keys on the page, and on what is added to it. */
+export function labelShortcuts() {
+  labelAll(document);
+  new MutationObserver((changes) => {
+    for (const { addedNodes } of changes) for (const node of addedNodes) if (node.nodeType === Node.ELEMENT_NODE) labelAll(node);
+  }).observe(document.body, { childList: true, subtree: true });
+}
+
 /** The most frequent groups first. */
 const GROUPS = ["Looking", "Reviewing", "Comparing", "This page", "Views", "Session", "Everywhere"];
 
 /** Shows the shortcuts of this page in groups, to be changed or turned off. */
 export function showKeys() {
   const setting = (name, text) => {
-    const box = make("input", { type: "checkbox", onchange: () => settings.set(name, box.checked) });
+    const box = make("input", { type: "checkbox", onchange: () => { settings.set(name, box.checked); labelAll(document); } });
     box.checked = settings.get(name);
     return make("label", { class: "switch" }, box, make("span", {}, text));
   };
@@ -78,6 +133,7 @@ export function showKeys() {
         return make("tr", {}, make("td", {}, ...caps.flatMap((cap, at) => [at > 0 ? (names.length > 4 ? " – " : " ") : "", cap])), make("td", {}, what));
       }))))));
     reset.hidden = Object.keys(exchanged()).length === 0;
+    labelAll(document);
   }
 
   draw();
@@ -92,6 +148,8 @@ export function showKeys() {
 addEventListener("keydown", (event) => {
   if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented) return;
   if (one("dialog[open]")) return;
+  // The browser closes it; the page stays.
+  if (event.key === "Escape" && one(":popover-open")) return;
   const open = one("details.drop[open]");
   if (event.key === "Escape" && open) { event.preventDefault(); closeDrops(); one("summary", open).focus(); return; }
   // A field keeps the focus for a moment after its dialog has closed; it takes no keys any more.
@@ -105,6 +163,7 @@ addEventListener("keydown", (event) => {
   // Space presses a focused button.
   if (event.key === " " && event.target.closest?.("button, summary, input")) return;
   if (isCharacter(event.key) && !settings.get("keys")) return;
-  const action = keys.get(usualOf(event.key));
-  if (action && action(event) !== false) event.preventDefault();
+  const usual = usualOf(event.key);
+  const action = keys.get(usual);
+  if (action && action(event, usual) !== false) event.preventDefault();
 });

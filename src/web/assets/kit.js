@@ -103,10 +103,14 @@ document.addEventListener("toggle", async (event) => {
 
 const SETTINGS = "retake-settings";
 const usual = { keys: true, exchanged: {}, advance: false, follow: false, linger: false };
-/** Settings stored in this browser. */
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+/** Settings stored in this browser. A stored value of the wrong type counts as absent: anything may have written it. */
 export const settings = {
   all() {
-    try { return { ...usual, ...JSON.parse(localStorage.getItem(SETTINGS) ?? "{}") }; } catch { return { ...usual }; }
+    let stored = null;
+    try { stored = JSON.parse(localStorage.getItem(SETTINGS)); } catch { /* Blocked or damaged: as if nothing were stored. */ }
+    const fits = ([name, value]) => !(name in usual) || (typeof value === typeof usual[name] && isObject(value) === isObject(usual[name]));
+    return { ...usual, ...(isObject(stored) ? Object.fromEntries(Object.entries(stored).filter(fits)) : {}) };
   },
   get: (name) => settings.all()[name],
   set(name, value) {
@@ -145,6 +149,30 @@ export async function copy(text, what) {
     dialog(what, area);
     area.select();
   }
+}
+
+/** Whether this browser can copy images: over HTTPS, or at this machine. */
+export const copiesImages = Boolean(navigator.clipboard?.write && globalThis.ClipboardItem);
+
+/** Copies an image to the clipboard, for programs that take no files. */
+export async function copyImage(hash) {
+  try {
+    // A promise in the item: the write must start while the key or button is handled.
+    await navigator.clipboard.write([new ClipboardItem({ "image/png": asPng(`/images/${hash}`) })]);
+    say("Image copied");
+  } catch {
+    say("The image could not be copied. Download it instead.");
+  }
+}
+
+/** Returns an image as PNG, the only format that every clipboard takes. */
+async function asPng(path) {
+  const blob = await (await answered(path)).blob();
+  if (blob.type === "image/png") return blob;
+  const bitmap = await createImageBitmap(blob);
+  const canvas = make("canvas", { width: bitmap.width, height: bitmap.height });
+  canvas.getContext("2d").drawImage(bitmap, 0, 0);
+  return new Promise((done, fail) => { canvas.toBlob((png) => (png ? done(png) : fail(new Error("no PNG"))), "image/png"); });
 }
 
 /** Opens a dialog. */

@@ -1,7 +1,7 @@
 // The loupe: one image of a session, large. Navigation uses what the strip already knows and is instant; the facts
 // follow. Every key applies to the image shown at that moment.
 
-import { all, askText, calmly, drafts, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
+import { all, askText, calmly, copiesImages, copyImage, drafts, make, one, part, sayWhy, settings, steadily, swap, tellTimes } from "./kit.js";
 import { key } from "./keys.js";
 import { refreshHead, session, sessionName } from "./head.js";
 import { filmstrip, filters, showRating } from "./strip.js";
@@ -294,6 +294,8 @@ function aboutImage() {
   }
   const copied = one("#copy-reference", panel);
   if (copied) copied.dataset.text = imageReference();
+  const copies = one("#copy-image", panel);
+  if (copies) copies.hidden = !copiesImages;
   one("#cover", panel)?.setAttribute("aria-pressed", String(isCover(index, image)));
   tray.show();
 }
@@ -449,6 +451,7 @@ document.addEventListener("click", (event) => {
     if (what === "on") step(1);
     if (what === "image") showBatchImage(Number(button.dataset.image));
     if (what === "cover") chooseCover();
+    if (what === "copy-image") copyImage(imagesOf(index)[image].hash);
     if (what === "closer") zoom.by(1.5);
     if (what === "farther") zoom.by(1 / 1.5);
     if (what === "level") zoom.toggle();
@@ -517,6 +520,7 @@ key(["n"], "Note", () => { note(); }, "Reviewing");
 key(["c"], "Add to compare, or remove", () => { if (one("[data-tray]")) { aboutImage(); one("[data-tray]").click(); } }, "Reviewing");
 key(["p"], "Compare with the parent", onFacts("[data-do='compare-parent']"), "Reviewing");
 key(["y"], "Copy the prompt", onFacts("[data-what='Prompt']"), "Reviewing");
+key(["i"], "Copy the image", onFacts("#copy-image"), "Reviewing");
 addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || one("dialog[open]") || one("details.drop[open]") || event.target.closest?.("input, textarea, select")) return;
   // Close what is on top of the page first, then leave the page.

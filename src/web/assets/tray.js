@@ -4,7 +4,7 @@
 
 import { workspace } from "/here.js";
 import { all, make, one, part, say } from "./kit.js";
-import { key } from "./keys.js";
+import { key, withKey } from "./keys.js";
 
 const NAME = `retake-tray ${workspace}`;
 const SETS = `retake-sets ${workspace}`;
@@ -73,13 +73,13 @@ function show() {
   box.replaceChildren(
     make("h2", {}, "Compare"),
     make("ol", {}, ...rows),
-    ...(items.length < 2 ? [make("p", { class: "muted" }, "Add one more to compare (c)")] : []),
+    ...(items.length < 2 ? [make("p", { class: "muted" }, withKey("Add one more to compare", "c"))] : []),
     make("div", { class: "row" },
       make("button", { type: "button", class: "quiet", onclick: () => tray.clear() }, "Clear"),
       make("button", { type: "button", class: "primary", disabled: items.length < 2, onclick: () => tray.compare() }, `Compare ${items.length}`)),
   );
   // Keep the focus position, so that several items can be removed in a row.
-  if (focused >= 0) (all("button", box)[Math.min(focused, rows.length)] ?? one("button", box))?.focus();
+  if (focused >= 0) all("button", box)[Math.max(0, Math.min(focused, rows.length - 1))]?.focus();
   if (items.length === 0 && box.matches(":popover-open")) { box.hidePopover(); link?.focus(); }
   for (const toggle of all("[data-tray]")) {
     const held = items.some((item) => item.reference === toggle.dataset.tray);
@@ -120,7 +120,7 @@ export const tray = {
   },
   compare() {
     const items = read();
-    if (items.length < 2) return say("Add one more to compare (c)");
+    if (items.length < 2) return say(withKey("Add one more to compare", "c"));
     location.assign(compareAddress(items.map((item) => item.reference)));
   },
 };

@@ -9,6 +9,7 @@ import { intake } from "./intake.js";
 import { rubberBand } from "./band.js";
 import { imageOf, selection } from "./select.js";
 import { tray } from "./tray.js";
+import { keepResults } from "./results.js";
 import { savedSearches, typing } from "./typing.js";
 import { undo } from "./writes.js";
 
@@ -391,6 +392,9 @@ function unleaf(event) {
 document.addEventListener("pointermove", leaf, { passive: true });
 document.addEventListener("pointerout", unleaf, { passive: true });
 
+/** Returns the cards that are in the page, in order. */
+const shownCards = () => all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((element) => all(".card", element));
+
 /** Restores the scroll position and the focused card after returning from a session. */
 function restore() {
   const name = () => `retake-wall ${location.pathname}${location.search}`;
@@ -404,7 +408,12 @@ function restore() {
     if (before.card) { refocus(before.card); setTimeout(() => { if (document.activeElement === document.body) refocus(before.card); }, 400); }
   }
   let left = null;
-  document.addEventListener("click", (event) => { const card = event.target.closest?.("#wall .card"); if (card) left = card.dataset.reference ?? card.dataset.session; });
+  document.addEventListener("click", (event) => {
+    const card = event.target.closest?.("#wall .card");
+    if (!card) return;
+    left = card.dataset.reference ?? card.dataset.session;
+    if (source === "/search") keepResults({ address: location.pathname + location.search, links: shownCards().map((it) => it.getAttribute("href")) });
+  });
   addEventListener("pagehide", () => {
     const card = document.activeElement?.closest?.("#wall .card");
     try { sessionStorage.setItem(name(), JSON.stringify({ y: scrollY, card: card?.dataset.reference ?? left })); } catch { /* Then the page starts at the top. */ }
@@ -422,11 +431,10 @@ function choose(card, options = { preventScroll: true }) {
 }
 
 function keysOfTheWall() {
-  const cards = () => all("#wall > .part:not(.ghost)").sort((a, b) => Number(a.dataset.part) - Number(b.dataset.part)).flatMap((element) => all(".card", element));
   const place = (card) => { const box = one(".cover", card).getBoundingClientRect(); return { top: box.top, middle: box.left + box.width / 2 }; };
   const focused = () => document.activeElement.closest?.("#wall .card");
   const move = (event) => {
-    const shown = cards();
+    const shown = shownCards();
     const now = shown.indexOf(focused());
     if (shown.length === 0) return false;
     let next = now;

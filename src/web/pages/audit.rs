@@ -140,7 +140,7 @@ fn verdict(verdict: &Verdict) -> Markup {
         div.verdict.bad[!verdict.is_good()] role="status" {
             strong { (verdict.headline()) }
             @if verdict.chain_faults == 0 { span { "Hash chain intact: " (words::count(verdict.events, "event")) ", in both copies." } }
-            @if !verdict.lost.is_empty() { span { "Lost: events " (verdict.lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) } }
+            @if !verdict.lost.is_empty() { span { "Lost: " (if verdict.lost.len() == 1 { "event" } else { "events" }) " " (verdict.lost.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")) } }
             span.muted { (words::grouped(verdict.images.checked.saturating_sub(verdict.broken()))) " of " (words::grouped(verdict.images.checked)) " " @if verdict.images.checked == 1 { "image matches its hash." } @else { "images match their hashes." } }
             @for (id, _) in verdict.images.missing.iter().take(20) { span { (place(*id)) ": missing on disk" } }
             @for (id, _) in verdict.images.damaged.iter().take(20) { span { (place(*id)) ": content changed" } }

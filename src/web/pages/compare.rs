@@ -152,8 +152,8 @@ fn two_wanted() -> Error {
 fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str>, kinship: Option<&str>) -> Markup {
     let sides = &found.sides;
     let refs = sides.iter().map(|side| side.reference.as_str()).collect::<Vec<_>>().join(",");
-    let mode = |name: &str, text: &str| {
-        html! { button type="button" data-mode-choice=(name) aria-pressed=(name == "side") { (text) } }
+    let mode = |name: &str, text: &str, key: &str| {
+        html! { button type="button" data-mode-choice=(name) title=(text) data-shortcut=(key) aria-pressed=(name == "side") { (text) } }
     };
     let view = |name: &str, text: &str, on: bool| {
         html! { button type="button" data-view-choice=(name) aria-pressed=(on) disabled[sides.len() < 2 && name == "pair"] { (text) } }
@@ -164,15 +164,15 @@ fn shown(found: &Sides, (a, b): (usize, usize), in_pair: bool, name: Option<&str
                 h1 dir="auto" { (name.or(found.session()).unwrap_or("Compare")) } span.muted { (sides.len()) }
                 div.choice role="group" aria-label="View" { (view("survey", "Survey", !in_pair)) (view("pair", "Pair", in_pair)) }
                 div.choice.modes role="group" aria-label="How to compare" {
-                    (mode("side", "Side by side")) (mode("slider", "Swipe")) (mode("onion", "Onion skin")) (mode("blink", "Blink")) (mode("difference", "Difference")) (mode("heat", "Heat map"))
+                    (mode("side", "Side by side", "s")) (mode("slider", "Swipe", "l")) (mode("onion", "Onion skin", "k")) (mode("blink", "Blink", "b")) (mode("difference", "Difference", "d")) (mode("heat", "Heat map", "h"))
                 }
                 label.amount hidden { span { "Opacity" } input #amount type="range" min="0" max="100" value="50"; }
                 span.spring {}
                 div.zoom role="group" aria-label="Zoom" {
-                    button.icon type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out (−)" { "−" }
-                    button.level type="button" data-zoom="actual" title="Show at 100 % (z)" { "Fit" }
-                    button.icon type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in (+)" { "+" }
-                    button type="button" data-zoom="fit" title="Fit (f)" { "Fit" }
+                    button.icon type="button" data-zoom="out" aria-label="Zoom out" title="Zoom out" data-shortcut="-" { "−" }
+                    button.level type="button" data-zoom="actual" title="Show at 100 %" data-shortcut="z" { "Fit" }
+                    button.icon type="button" data-zoom="in" aria-label="Zoom in" title="Zoom in" data-shortcut="+" { "+" }
+                    button type="button" data-zoom="fit" title="Fit" data-shortcut="f" { "Fit" }
                 }
                 button type="button" data-add="" { "Add…" }
                 details.drop.sets { summary { "Set" } div {
@@ -213,12 +213,12 @@ fn tile(at: usize, side: &Side, first: Option<&Side>) -> Markup {
             data-ratio=[side.image.and_then(|image| image.size).map(|(width, height)| f64::from(width) / f64::from(height))] {
             div.clip { (pair::image(side)) }
             div.caption draggable="true" {
-                button.letter type="button" data-promote="" aria-label={ "Make " (side.label) " the first" } title="Make it A (↑)" { (letter) }
+                button.letter type="button" data-promote="" aria-label={ "Make " (side.label) " the first" } title="Make it A" data-shortcut="ArrowUp" { (letter) }
                 a.what href=(side.address()) title={ (side.label) @if let Some(differs) = &differs { ": " (differs) } } dir="auto" { (side.short) @if let Some(differs) = &differs { " · " (differs) } }
                 span.stars role="group" aria-label={ "Rating of " (side.label) } {
                     @for star in 1..=5_u8 { button.on[star <= rating] type="button" data-rate=(star) aria-label={ (star) " of 5" } aria-pressed=(star == rating) { "★" } }
                 }
-                button.quiet type="button" data-drop="" aria-label={ "Remove " (side.label) } title="Remove (x)" { "×" }
+                button.quiet type="button" data-drop="" aria-label={ "Remove " (side.label) } title="Remove" data-shortcut="x" { "×" }
             }
         }
     }
@@ -242,7 +242,7 @@ fn empty(found: &Sides) -> Markup {
             (skipped(found))
             div.empty {
                 h1 { "Nothing to compare yet" }
-                p { "Choose " strong { "Compare" } " beside any image (" kbd { "c" } "), or select several. From any sessions, up to " (MAX_SIDES) "." }
+                p { "Choose " strong { "Compare" } " beside any image " kbd data-shortcut="c" { "c" } ", or select several. From any sessions, up to " (MAX_SIDES) "." }
                 p.row { a.button href="/" { "Sessions" } a.button href="/search" { "Images" } }
                 div #sets {}
             }

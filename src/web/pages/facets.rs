@@ -41,13 +41,14 @@ pub(super) fn widen(
 }
 
 /// The facets offered: their names in queries, and on the page.
-const FACETS: [(&str, &str); 7] = [
+const FACETS: [(&str, &str); 8] = [
     ("rating", "Rating"),
     ("tag", "Tag"),
     ("project", "Project"),
     ("model", "Model"),
     ("lora", "LoRA"),
     ("sampler", "Sampler"),
+    ("size", "Size"),
     ("outcome", "Outcome"),
 ];
 
@@ -60,6 +61,7 @@ fn values<'a>(facets: &'a mut FacetsView, name: &str) -> &'a mut Vec<FacetCount>
         "model" => &mut facets.model,
         "lora" => &mut facets.lora,
         "sampler" => &mut facets.sampler,
+        "size" => &mut facets.size,
         _ => &mut facets.outcome,
     }
 }

@@ -109,7 +109,7 @@ pub(in super::super) fn nothing_here() -> Response {
 /// Renders a whole page.
 pub(super) fn framed(page: &Page<'_>, main: &Markup) -> Response {
     let entry = |name: &str, href: &str, text: &str| {
-        html! { a href=(href) aria-current=[(page.menu == name).then_some("page")] { (text) } }
+        html! { a href=(href) data-text=(text) aria-current=[(page.menu == name).then_some("page")] { (text) } }
     };
     let top = html! {
         a.brand href="/" { (mark()) span { "Retake" } }
@@ -177,8 +177,8 @@ fn whole(page: &Page<'_>, styles: &[&str], top: &Markup, main: &Markup) -> Respo
 fn search_box(typed: &SearchBox<'_>, placeholder: &str) -> Markup {
     html! {
         form.search role="search" action="/search" method="get" {
-            input #search type="search" name="q" value=(typed.query) dir="auto" placeholder=(placeholder) aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000";
-            kbd aria-hidden="true" { "/" }
+            input #search type="search" name="q" value=(typed.query) dir="auto" placeholder=(placeholder) aria-label="Search" autocomplete="off" spellcheck="false" maxlength="2000" data-shortcut="/";
+            kbd aria-hidden="true" data-shortcut="/" { "/" }
             span #carried hidden data-emptied=(typed.emptied) {
                 @for (name, value) in typed.carried { input type="hidden" name=(name) value=(value); }
             }
@@ -192,7 +192,7 @@ fn theme_button() -> Markup {
 }
 
 fn keys_button() -> Markup {
-    html! { button.icon.quiet #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" { "?" } }
+    html! { button.icon.quiet #keys type="button" aria-label="Keyboard shortcuts" title="Keyboard shortcuts" data-shortcut="?" { "?" } }
 }
 
 /// Draws a circle, half of it dark.

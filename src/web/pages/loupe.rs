@@ -83,8 +83,8 @@ pub(super) fn stage(chosen: &SelectedIteration, image: usize) -> Markup {
                     None => (nothing(view)),
                 }
             }
-            button.turn.back type="button" data-do="back" aria-label="Previous" title="Previous (←)" { "‹" }
-            button.turn.on type="button" data-do="on" aria-label="Next" title="Next (→)" { "›" }
+            button.turn.back type="button" data-do="back" aria-label="Previous" title="Previous" data-shortcut="ArrowLeft" { "‹" }
+            button.turn.on type="button" data-do="on" aria-label="Next" title="Next" data-shortcut="ArrowRight" { "›" }
             div.controls {
                 span.dots #dots role="group" aria-label="Images of this iteration" {
                     @if view.images.len() > 1 {
@@ -94,12 +94,12 @@ pub(super) fn stage(chosen: &SelectedIteration, image: usize) -> Markup {
                     }
                 }
                 span.zoom role="group" aria-label="Zoom" {
-                    button type="button" data-do="farther" aria-label="Zoom out" title="Zoom out (−)" { "−" }
-                    button #level type="button" data-do="level" title="Fit or 100 % (z)" { "Fit" }
-                    button type="button" data-do="closer" aria-label="Zoom in" title="Zoom in (+)" { "+" }
+                    button type="button" data-do="farther" aria-label="Zoom out" title="Zoom out" data-shortcut="-" { "−" }
+                    button #level type="button" data-do="level" title="Fit or 100 %" data-shortcut="z" { "Fit" }
+                    button type="button" data-do="closer" aria-label="Zoom in" title="Zoom in" data-shortcut="+" { "+" }
                 }
-                button #hold type="button" title="Hold to see the parent (Space)" hidden { "Parent" }
-                button type="button" data-do="full" aria-label="Full screen" title="Full screen (f)" { (full_icon()) }
+                button #hold type="button" title="Hold to see the parent" data-shortcut=" " hidden { "Parent" }
+                button type="button" data-do="full" aria-label="Full screen" title="Full screen" data-shortcut="f" { (full_icon()) }
             }
             p.corner #corner { }
             button.new #new type="button" hidden {}
@@ -161,7 +161,7 @@ fn nothing(view: &IterationView) -> Markup {
 }
 
 /// Renders the placeholder for a lost iteration.
-pub(super) fn lost(id: IterationId, nearest: Option<u32>, message: &str) -> Markup {
+pub(super) fn lost(id: IterationId, nearest: Option<u32>) -> Markup {
     let (session, index) = (id.session, id.index);
     html! {
         div.stage #stage {
@@ -175,7 +175,7 @@ pub(super) fn lost(id: IterationId, nearest: Option<u32>, message: &str) -> Mark
             p.corner #corner { }
             button.new #new type="button" hidden {}
         }
-        aside.facts #facts aria-label="Details" tabindex="0" { div.step { h2 { "#" (index) } } p.muted { (message) } }
+        aside.facts #facts aria-label="Details" tabindex="0" { div.step { h2 { "#" (index) } } p.muted { "Its number is not used again." } }
     }
 }
 
@@ -208,7 +208,7 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
                     @if chosen.diff.as_ref().is_some_and(|diff| diff.prompt.is_some()) {
                         button.quiet type="button" data-do="diff" aria-pressed="false" { "Changes" }
                     }
-                    (copy_button("Prompt", "#prompt"))
+                    (copy_button("Prompt", "#prompt", Some("y")))
                 }
                 @if recipe.prompt.trim().is_empty() { p.muted { "No prompt was recorded." } }
                 p.prompt #prompt dir="auto" { (recipe.prompt) }
@@ -219,7 +219,7 @@ pub(super) fn facts(chosen: &SelectedIteration, image: usize) -> Markup {
                     details data-name="sent" { summary { "Prompt as sent" } p.prompt.small dir="auto" { (sent) } }
                 }
                 @if let Some(negative) = &recipe.negative_prompt {
-                    div.heading { h2 { "Negative prompt" } span.spring {} (copy_button("Negative prompt", "#negative")) }
+                    div.heading { h2 { "Negative prompt" } span.spring {} (copy_button("Negative prompt", "#negative", None)) }
                     p.prompt.small #negative dir="auto" { (negative) }
                 }
             }
@@ -262,12 +262,12 @@ fn first_line(chosen: &SelectedIteration, image: usize) -> Markup {
         div.judge {
             span.stars #stars role="group" aria-label={ "Rating: " (rating) " of 5" } data-rating=(rating) {
                 @for star in 1..=5_u8 {
-                    button.on[star <= rating] type="button" data-do="rate" data-rating=(star) aria-label={ "Rate " (star) " of 5" } aria-pressed=(if star == rating { "true" } else { "false" }) { "★" }
+                    button.on[star <= rating] type="button" data-do="rate" data-rating=(star) aria-label={ "Rate " (star) " of 5" } data-shortcut=(star) aria-pressed=(if star == rating { "true" } else { "false" }) { "★" }
                 }
             }
-            button.quiet.clear #clear type="button" data-do="rate" data-rating="0" hidden[rating == 0] aria-label="Clear the rating" title="Clear (0)" { "Clear" }
+            button.quiet.clear #clear type="button" data-do="rate" data-rating="0" hidden[rating == 0] aria-label="Clear the rating" title="Clear" data-shortcut="0" { "Clear" }
             span.spring {}
-            button.reject #reject type="button" data-do="reject" aria-pressed=(if rejected { "true" } else { "false" }) title="Reject: hidden, never deleted (x)" { "Reject" }
+            button.reject #reject type="button" data-do="reject" aria-pressed=(if rejected { "true" } else { "false" }) title="Reject: hidden, never deleted" data-shortcut="x" { "Reject" }
         }
     }
 }
@@ -279,14 +279,18 @@ fn actions(chosen: &SelectedIteration, image: usize) -> Markup {
         if view.images.len() < 2 { view.reference.to_string() } else { format!("{}/{image}", view.reference) };
     html! {
         div.row.actions {
-            button type="button" data-tray=(reference) data-image=[first.map(|image| image.hash)] aria-pressed="false" { "Add to compare" }
+            button type="button" title="Add to compare, or remove" data-shortcut="c" data-tray=(reference) data-image=[first.map(|image| image.hash)] aria-pressed="false" { "Add to compare" }
             @if let Some(parent) = &chosen.parent {
-                button type="button" data-do="compare-parent" data-parent=(parent.id) { "Compare with " (here_or_there(view, Some(parent))) }
+                button type="button" data-do="compare-parent" title="Compare with the parent" data-shortcut="p" data-parent=(parent.id) { "Compare with " (here_or_there(view, Some(parent))) }
             }
-            @if first.is_some() { button #cover type="button" data-do="cover" aria-pressed="false" title="Show this image for the session (v)" { "Use as cover" } }
+            @if first.is_some() { button #cover type="button" data-do="cover" aria-pressed="false" title="Show this image for the session" data-shortcut="v" { "Use as cover" } }
             @if first.is_some() { a.button href={ "/search?like=" (url::encode(&view.reference.to_string())) } { "Similar" } }
             @if let Some(image) = first.filter(|image| !image.missing) {
                 a.button #download href={ "/images/" (image.hash) } download=(file_name(view, image)) { "Download" }
+            }
+            @if first.is_some_and(|image| !image.missing && pictures::is_shown(&image.mime_type)) {
+                // Shown by scripts where the browser allows it.
+                button #copy-image type="button" data-do="copy-image" title="Copy the image itself" data-shortcut="i" hidden { "Copy image" }
             }
             button type="button" data-do="copy" data-what="Reference" data-text=(reference) #copy-reference { "Copy reference" }
         }
@@ -305,8 +309,8 @@ fn said(view: &IterationView) -> Markup {
     html! {
         section {
             div.heading { h2 { "Tags & note" } span.spring {}
-                button.quiet type="button" data-do="tag" { @if tags.is_empty() { "Add tag" } @else { "Edit tags" } }
-                button.quiet type="button" data-do="note" { @if view.annotations.note.is_none() { "Add note" } @else { "Edit note" } }
+                button.quiet type="button" data-do="tag" title="Tags" data-shortcut="t" { @if tags.is_empty() { "Add tag" } @else { "Edit tags" } }
+                button.quiet type="button" data-do="note" title="Note" data-shortcut="n" { @if view.annotations.note.is_none() { "Add note" } @else { "Edit note" } }
             }
             @if tags.is_empty() && view.annotations.note.is_none() { p.muted { "No tags or note" } }
             @if !tags.is_empty() {
@@ -351,8 +355,8 @@ fn here_or_there(view: &IterationView, parent: Option<&Link>) -> String {
     }
 }
 
-fn copy_button(what: &str, from: &str) -> Markup {
-    html! { button.quiet type="button" data-do="copy" data-what=(what) data-from=(from) aria-label={ "Copy: " (what) } { "Copy" } }
+fn copy_button(what: &str, from: &str, key: Option<&str>) -> Markup {
+    html! { button.quiet type="button" data-do="copy" data-what=(what) data-from=(from) data-shortcut=[key] aria-label={ "Copy: " (what) } { "Copy" } }
 }
 
 fn lineage(chosen: &SelectedIteration) -> Markup {

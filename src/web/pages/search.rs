@@ -30,6 +30,9 @@ use crate::workspace::{Cover, Overview, REJECTED_TAG, Workspace};
 
 /// The number of cards in a part, as on the wall of sessions.
 const PART: u32 = 60;
+/// The orders: their names in the URL, and in the menu.
+const SORTS: [(&str, &str); 4] =
+    [("newest", "Newest"), ("best", "Best rated"), ("largest", "Largest"), ("random", "Random")];
 /// The condition that leaves out rejected iterations.
 const WITHOUT_REJECTED: &str = "-tag:rejected";
 
@@ -47,6 +50,9 @@ pub(super) struct SearchParams {
     status: Option<String>,
     #[serde(default)]
     project: Option<String>,
+    /// The number of the random order, if `sort` is `random`.
+    #[serde(default)]
+    shuffle: Option<String>,
     /// An iteration or the hash of an image that results should look like.
     #[serde(default)]
     like: Option<String>,
@@ -118,7 +124,12 @@ impl SearchParams {
         Ok(SearchRequest {
             query: Some(self.asked_for()).filter(|query| !query.trim().is_empty()),
             similar_to: like,
-            sort: Some(if self.sort.as_deref() == Some("best") { Sort::Best } else { Sort::Newest }),
+            sort: Some(match self.sort() {
+                "best" => Sort::Best,
+                "largest" => Sort::Largest,
+                _ => Sort::Newest,
+            }),
+            shuffle: (self.sort() == "random").then(|| self.shuffle_number()),
             project: some(&self.project),
             status: Some(if self.q.contains("status:") { Status::All } else { status }),
             cursor: some(&self.at),
@@ -154,15 +165,25 @@ impl SearchParams {
         self.rejected.as_deref() != Some("shown") && !self.q.contains(REJECTED_TAG)
     }
 
+    fn sort(&self) -> &str {
+        let known = |sort: &&str| SORTS.iter().any(|(name, _)| name == sort);
+        self.sort.as_deref().filter(known).unwrap_or("newest")
+    }
+
+    fn shuffle_number(&self) -> u16 {
+        self.shuffle.as_deref().and_then(|number| number.parse().ok()).unwrap_or_default()
+    }
+
     fn by_session(&self) -> bool {
         self.by.as_deref() == Some("session")
     }
 
     /// Returns the parameters other than the query.
-    pub(super) fn choices(&self) -> [(&'static str, Option<&str>); 6] {
+    pub(super) fn choices(&self) -> [(&'static str, Option<&str>); 7] {
         [
             ("by", self.by.as_deref()),
             ("sort", self.sort.as_deref()),
+            ("shuffle", self.shuffle.as_deref()),
             ("status", self.status.as_deref()),
             ("project", self.project.as_deref()),
             ("like", self.like.as_deref()),
@@ -198,6 +219,8 @@ struct ResultsPart {
     facets: Option<FacetsView>,
     /// The image that results should look like.
     like: Option<Likeness>,
+    /// The query with its typing errors corrected, if nothing matches because of them.
+    corrected: Option<String>,
     wanted: WantedRatings,
 }
 
@@ -236,7 +259,8 @@ impl ResultsPart {
             (Cards::Iterations(found), total, next, facets)
         };
         let wanted = WantedRatings::of(&asked.meant());
-        let mut part = ResultsPart { cards, total, next, facets: found_facets, like, wanted };
+        let corrected = if total == 0 && facets { api().corrected(&asked.meant())? } else { None };
+        let mut part = ResultsPart { cards, total, next, facets: found_facets, like, corrected, wanted };
         if let Some(facets) = &mut part.facets {
             facets::widen(asked, &api(), &request, facets)?;
         }
@@ -264,7 +288,6 @@ fn likeness(workspace: &Workspace, like: &str) -> Likeness {
 }
 
 fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
-    let best = asked.sort.as_deref() == Some("best");
     let choice = |now: bool, address: String, text: &str| {
         html! { a href=(address) aria-current=[now.then_some("true")] { (text) } }
     };
@@ -292,17 +315,11 @@ fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
                     (choice(by_session, asked.with(|asked| asked.by = Some("session".to_owned())), "Sessions"))
                     (choice(!by_session, asked.with(|asked| asked.by = None), "Images"))
                 }
-                @if part.like.is_some() { span.muted.order { "Most similar first" } }
-                @else {
-                    nav.choice aria-label="Order" {
-                        (choice(!best, asked.with(|asked| asked.sort = None), "Newest"))
-                        (choice(best, asked.with(|asked| asked.sort = Some("best".to_owned())), "Best rated"))
-                    }
-                }
+                @if part.like.is_some() { span.muted.order { "Most similar first" } } @else { (order_menu(asked)) }
                 (status_choice(asked.status.as_deref(), |status| asked.with(|asked| asked.status = status.map(str::to_owned))))
             }
             @if part.total == 0 {
-                (nothing(asked))
+                (nothing(asked, part.corrected.as_deref()))
             } @else {
                 div.found {
                     details.facets open { summary { "Filter" } div { @if let Some(facets) = &part.facets { (facets::lists(asked, facets, part.total)) } } }
@@ -318,11 +335,34 @@ fn shown(asked: &SearchParams, part: &ResultsPart) -> Markup {
     }
 }
 
-fn nothing(asked: &SearchParams) -> Markup {
+fn order_menu(asked: &SearchParams) -> Markup {
+    let now = asked.sort();
+    html! {
+        details.drop.right {
+            summary { "Sort: " (SORTS.iter().find(|(name, _)| *name == now).map_or("Newest", |(_, text)| text)) }
+            div { nav.list aria-label="Order" {
+                @for (name, text) in SORTS {
+                    @let is_random = name == "random";
+                    @let address = asked.with(|asked| {
+                        asked.sort = (name != "newest").then(|| name.to_owned());
+                        // A new order each time.
+                        asked.shuffle = is_random.then(|| Timestamp::now().millis().rem_euclid(i64::from(u16::MAX)).to_string());
+                    });
+                    a href=(address) aria-current=[(now == name).then_some("true")] { @if is_random && now == name { "Shuffle again" } @else { (text) } }
+                }
+            } }
+        }
+    }
+}
+
+fn nothing(asked: &SearchParams, corrected: Option<&str>) -> Markup {
     let elsewhere = asked.status.as_deref().is_none_or(|status| status == "active") && !asked.q.contains("status:");
     html! {
         div.empty {
             h2 { "Nothing matches" @if !asked.q.trim().is_empty() { " “" (asked.q.trim()) "”" } }
+            @if let Some(corrected) = corrected {
+                p { "Did you mean " a dir="auto" href=(asked.for_query(corrected.to_owned()).with_query(corrected)) { (corrected) } "?" }
+            }
             p.hint { (how()) }
             p.row {
                 @if elsewhere { a.button href=(asked.with(|asked| asked.status = Some("all".to_owned()))) { "Search archived sessions too" } }
@@ -338,18 +378,20 @@ fn iteration(found: &FoundIteration, wanted: &WantedRatings) -> Markup {
     let file = || found.image.as_ref().and_then(|image| image.name.clone());
     let called = called.or_else(file).unwrap_or_else(|| "Untitled".to_owned());
     let label = format!("{called} #{}", found.reference.index);
-    let shown = found.image.as_ref().filter(|image| !image.missing);
+    let shown = found.image.as_ref();
     let first = Card {
         number: 0,
         hash: shown.map(|image| image.hash),
         ratio: shown.and_then(|image| ratio(image.width, image.height)),
         rating: found.image_rating,
+        missing: shown.is_some_and(|image| image.missing),
     };
     let further = (1..).zip(&found.more_images).map(|(number, image)| Card {
         number,
         hash: Some(image.hash),
         ratio: image.size.and_then(|(width, height)| ratio(Some(width), Some(height))),
         rating: image.rating,
+        missing: false,
     });
     let cards: Vec<Card> = [first].into_iter().chain(further).collect();
     let some = cards.iter().any(|card| wanted.contains(card.rating));
@@ -362,10 +404,12 @@ struct Card {
     hash: Option<Hash>,
     ratio: Option<f64>,
     rating: Option<u8>,
+    /// Whether the original is missing: the thumbnail may still be there.
+    missing: bool,
 }
 
 fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) -> Markup {
-    let Card { number, hash, ratio, rating } = *card;
+    let Card { number, hash, ratio, rating, missing } = *card;
     let many = found.more_images.len() + 1;
     let reference = found.reference;
     let after = if many > 1 { format!("/{number}") } else { String::new() };
@@ -381,7 +425,10 @@ fn image_card(found: &FoundIteration, label: &str, called: &str, card: &Card) ->
             a.card href=(address) data-project=[found.project.as_deref()] data-reference={ (reference) (after) } data-label=(label) data-rating=(rating.unwrap_or(0)) {
                 span.cover {
                     (pictured(hash, found.outcome.unwrap_or_default()))
-                    span.flags { @if found.archived { span.flag { "archived" } } }
+                    span.flags {
+                        @if found.archived { span.flag { "archived" } }
+                        @if missing { span.flag.bad { "original missing" } }
+                    }
                     @if many > 1 { span.takes { (number + 1) "/" (many) } }
                 }
                 span.name title=(found.prompt) dir="auto" { (excerpt(found).unwrap_or_else(|| html! { (naming::first_words(&found.prompt).unwrap_or_else(|| called.to_owned())) })) }
@@ -429,7 +476,7 @@ fn session(found: &FoundSession, cover: Option<&Cover>) -> Markup {
     let file = || first.image.as_ref().and_then(|image| image.name.clone());
     let called = session.title().map(str::to_owned).or_else(|| naming::first_words(&first.prompt)).or_else(file);
     let called = called.unwrap_or_else(|| "Untitled".to_owned());
-    let image = first.image.as_ref().filter(|image| !image.missing);
+    let image = first.image.as_ref();
     html! {
         div.item data-ratio=[image.and_then(|image| ratio(image.width, image.height))] data-at=(session.last_modified_at()) {
             a.card href={ "/sessions/" (first.reference.session) "/" (first.reference.index) } data-session=(session.id()) data-project=[session.project()] data-reference={ (first.reference) @if !first.more_images.is_empty() { "/0" } } data-label=(called) data-rating=(first.image_rating.unwrap_or(0)) {

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::frame::{Broken, sentence};
+use super::frame::Broken;
 use super::session_head::{self, NamedSession, View, session_id, summary_of, worded};
 use super::{film, loupe};
 use crate::web::reply;
@@ -72,7 +72,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
         // If one iteration is lost, the others can still be shown.
         Err(error) if error.kind == ErrorKind::Damaged => {
             let near = nearest(&strip.marks, index);
-            (0, loupe::lost(row.id.iteration(index), near, &sentence(&error.message)))
+            (0, loupe::lost(row.id.iteration(index), near))
         }
         Err(error) => return Err(worded(error.clone(), &name, Some(row))),
     };
@@ -91,7 +91,7 @@ async fn shown(gallery: Gallery, id: String, index: Option<u32>, image: usize) -
                             option value="everything" { "With rejected" }
                         }
                     }
-                    button.quiet #lanes type="button" aria-pressed="false" hidden[strip.lanes < 2] title="Unfold the branches (b)" { "⎇ Branches" }
+                    button.quiet #lanes type="button" aria-pressed="false" hidden[strip.lanes < 2] title="Unfold the branches" data-shortcut="b" { "⎇ Branches" }
                     span.muted #shown-count {}
                 }
                 nav.film #strip aria-label="Filmstrip" data-lanes=(strip.lanes) data-from=(from) data-step=(FIRST_STEPS) {
@@ -118,9 +118,7 @@ pub(super) async fn part(
     let (id, chosen) = read.await?;
     let body = match chosen {
         Ok(chosen) => html! { (loupe::stage(&chosen, 0)) (loupe::facts(&chosen, 0)) },
-        Err(error) if error.kind == ErrorKind::Damaged => {
-            loupe::lost(id.iteration(index), None, &sentence(&error.message))
-        }
+        Err(error) if error.kind == ErrorKind::Damaged => loupe::lost(id.iteration(index), None),
         Err(error) => return Err(error.into()),
     };
     Ok(reply::html(body))

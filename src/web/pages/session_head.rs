@@ -70,11 +70,10 @@ pub(super) fn part(named: &NamedSession) -> Response {
 fn head(named: &NamedSession, view: View, index: u32) -> Markup {
     let id = named.row.id;
     let tab = |this: View, address: String, name: &str, key: &str| {
-        let title = format!("{name} ({key})");
-        html! { a href=(address) data-view=(this.page()) title=(title) aria-current=[(this == view).then_some("page")] { (name) } }
+        html! { a href=(address) data-view=(this.page()) title=(name) data-shortcut=(key) aria-current=[(this == view).then_some("page")] { (name) } }
     };
     html! {
-        a.crumb #crumb href="/" title="All sessions (Esc)" aria-label="Back to all sessions" { "‹" }
+        a.crumb #crumb href="/" title="All sessions" data-shortcut="Escape" aria-label="Back to all sessions" { "‹" }
         (about(named))
         nav.views aria-label="Views of this session" {
             (tab(View::Loupe, format!("/sessions/{id}/{index}"), "Loupe", "e"))
@@ -90,7 +89,7 @@ fn about(named: &NamedSession) -> Markup {
     html! {
         div.about #about data-title=[row.title.as_deref()] data-project=[row.project.as_deref()] data-archived[row.archived] {
             h1 dir="auto" title=(named.name) { (named.name) }
-            button.icon.quiet.rename type="button" data-do="rename" aria-label="Rename this session" title="Rename" { "✎" }
+            button.icon.quiet.rename type="button" data-do="rename" aria-label="Rename this session" title="Rename" data-shortcut="r" { "✎" }
             @if row.archived { span.badge { "Archived" } }
             span.muted {
                 @if let Some(project) = &row.project { a dir="auto" href={ "/?project=" (url::encode(project)) } { (project) } " · " }

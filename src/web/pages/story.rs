@@ -16,7 +16,7 @@ use crate::model::{Annotation, Hash, IterationId, OutcomeStatus, Position, Refer
 use crate::web::state::Gallery;
 use crate::web::{url, words};
 use crate::wire::Error;
-use crate::workspace::{Branch, Earlier, Liked, Resumption, Step, Workspace, is_image_rating};
+use crate::workspace::{Branch, Earlier, Liked, Resumption, Step, Workspace, is_image_rating, subject};
 
 /// The maximum number of failed attempts listed.
 const MAX_FAILURES: usize = 24;
@@ -105,7 +105,6 @@ impl StoryData {
         let found = workspace.resume(Some(Reference { session: SessionChoice::Id(id), position, image: None }))?;
         let session = workspace.load_session(id)?;
         let (mut images, mut failures, mut costs, mut spent_ms) = (BTreeMap::new(), Vec::new(), BTreeMap::new(), 0);
-        let mut subject = None;
         for (index, state) in &session.iterations {
             let (at, outcome) = (id.iteration(*index), &state.iteration.outcome);
             if let Some(image) = state.iteration.images.first() {
@@ -118,9 +117,8 @@ impl StoryData {
                 *costs.entry(cost.currency.to_string()).or_insert(0.0) += cost.amount;
             }
             spent_ms += outcome.generation_time_ms.unwrap_or(0);
-            let prompt = state.iteration.recipe.prompt.trim();
-            subject = subject.or_else(|| (!prompt.is_empty()).then(|| prompt.to_owned()));
         }
+        let subject = subject(&session);
         Ok(StoryData { found, subject, images, failures, costs, spent_ms })
     }
 
@@ -176,7 +174,9 @@ fn step_item(found: &Resumption, step: &Step) -> Markup {
                     a.index href=(link) { (name_of(step.id, found.id.session)) } " "
                     @match &step.label {
                         Some(label) => { strong { (label) } " " (summary(&step.summary)) },
-                        None => { strong { "began with" } " " span dir="auto" { "“" (shortened(&step.summary, 400)) "”" } },
+                        // Its parent is gone, or was never compared.
+                        None if step.state.iteration.parent.is_some() => { strong { "came" } " " (summary(&step.summary)) },
+                        None => { strong { "began with" } " " span dir="auto" { (beginning(step)) } },
                     }
                     @if let Some(status) = step.failure() { " " span.outcome { (outcome(status)) } }
                 }
@@ -190,6 +190,18 @@ fn step_item(found: &Resumption, step: &Step) -> Markup {
     }
 }
 
+/// Returns what a session began with: the prompt, or the file of an image without one.
+fn beginning(step: &Step) -> String {
+    let file = || step.state.iteration.images.iter().find_map(|image| image.name.clone());
+    match step.summary.trim() {
+        "" => file().unwrap_or_else(|| "no prompt".to_owned()),
+        _ => format!("“{}”", shortened(&step.summary, 400)),
+    }
+}
+
+/// The maximum number of tags shown of an iteration.
+const MAX_TAGS: usize = 12;
+
 /// Renders the annotation of an iteration: stars, note, tags.
 fn said(annotation: &Annotation) -> Markup {
     html! {
@@ -197,7 +209,9 @@ fn said(annotation: &Annotation) -> Markup {
             p.said {
                 @if annotation.rating.is_some() { (film::stars(annotation.rating)) " " }
                 @if let Some(note) = &annotation.note { q dir="auto" { (shortened(note, 400)) } " " }
-                @for tag in annotation.tags.iter().filter(|tag| !is_image_rating(tag)) { a.chip dir="auto" href={ "/search?q=" (url::encode(&facet_term("tag", tag))) } { (tag) } " " }
+                @let tags: Vec<&String> = annotation.tags.iter().filter(|tag| !is_image_rating(tag)).collect();
+                @for tag in tags.iter().take(MAX_TAGS) { a.chip dir="auto" href={ "/search?q=" (url::encode(&facet_term("tag", tag))) } { (tag) } " " }
+                @if tags.len() > MAX_TAGS { span.muted { "and " (words::count((tags.len() - MAX_TAGS) as u64, "more tag")) } }
             }
         }
     }

@@ -15,7 +15,7 @@ use retake_log::model::{
     AnnotationChange, Cost, Draft, Hash, ImageRef, Lora, OutcomeStatus, PerceptualHash, Query, Seed, Session, SessionId,
 };
 use retake_log::store::{Detail, Store, Target};
-use retake_search::{Facets, Found, Hit, Index, Question, SIMILAR, SearchKey, Sizes, Sort};
+use retake_search::{Facets, Found, Hit, Index, MAX_RANK, Question, SIMILAR, SearchKey, Sizes, Sort};
 use retake_testutils::{at, batch, iteration, open};
 
 #[derive(Clone, Debug)]
@@ -296,7 +296,8 @@ impl Subject {
     /// Searches page by page, and compares the result with the scan.
     fn ask(&self, query: &Query, how: u8) {
         let perceptual_hash = (how & 1 == 1).then_some(PerceptualHash(u128::from(how)));
-        let sort = if how & 2 == 2 { Sort::Best } else { Sort::Newest };
+        let sort =
+            [Sort::Newest, Sort::Best, Sort::Largest][usize::from(how & 2) / 2 + usize::from(how & 0x22 == 0x22)];
         let limit = usize::from(how >> 4) + 1;
         let pixels = (how & 3 == 3).then(|| Hash::of(&u32::from(how).to_le_bytes()));
         let (mut expected, facets) = naive(self.store(), query, (perceptual_hash, pixels), sort);
@@ -311,6 +312,7 @@ impl Subject {
             pixels,
             except: None,
             sort,
+            shuffle: None,
             after: None,
             skip: 0,
             limit,
@@ -429,6 +431,10 @@ fn naive(
                 (Some(distance), _) => distance + 1,
                 (None, Sort::Best) => 5 - u32::from(rating),
                 (None, Sort::Newest) => 0,
+                (None, Sort::Largest) => {
+                    let pixels = it.size().map_or(0, |(width, height)| u64::from(width) * u64::from(height));
+                    MAX_RANK - u32::try_from(pixels.isqrt()).unwrap().min(MAX_RANK)
+                }
             };
             let place = SearchKey { rank, made: state.iteration.created_at.millis(), id: it.id };
             let mut tags = state.annotation.tags.clone();

@@ -149,7 +149,7 @@ pub(super) fn seen(found: Option<&Result<Comparison, Error>>) -> Markup {
                     dt { "Colour" } dd { (colour(found)) }
                     dt { "Changed area" } dd { (percent) }
                 }
-                @if area.is_some() { p { button type="button" data-outline="" aria-pressed="false" { "Outline what changed" kbd { "o" } } } }
+                @if area.is_some() { p { button type="button" data-outline="" aria-pressed="false" { "Outline what changed" kbd data-shortcut="o" { "o" } } } }
             }
             @if !found.same_shape { p.muted { "Different aspect ratios: aligned at the centre; areas only one covers count as changed." } }
             @else if found.scaled { p.muted { "Different sizes: the smaller one was scaled to the larger." } }
