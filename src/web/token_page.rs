@@ -41,7 +41,7 @@ pub(super) fn response(wrong: bool) -> Response {
                 main {
                     h1 { "This gallery asks for a token" }
                     p { "Open the address that " code { "retake serve" } " printed, or enter the token that was set with " code { "--token" } "." }
-                    @if wrong { p.wrong #wrong role="alert" { "That token is not the one of this gallery." } }
+                    @if wrong { p.wrong #wrong role="alert" { "This is not the gallery's token." } }
                     form method="get" action="/" {
                         label { "Token" input type="password" name="token" autocomplete="current-password" required autofocus aria-describedby=[wrong.then_some("wrong")] aria-invalid=[wrong.then_some("true")]; }
                         button type="submit" { "Open" }

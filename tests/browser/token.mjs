@@ -15,7 +15,7 @@ await step("people without the token are asked for it, and told if it is another
   await page.keyboard.type("open sesame");
   await page.keyboard.press("Enter");
   await page.getByRole("alert").waitFor();
-  await until(() => page.getByRole("alert").textContent(), "That token is not the one of this gallery.", "the message");
+  await until(() => page.getByRole("alert").textContent(), "This is not the gallery's token.", "the message");
   await page.keyboard.type(TOKEN);
   await page.keyboard.press("Enter");
   await page.waitForSelector("html[data-live]");
