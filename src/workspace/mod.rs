@@ -59,7 +59,6 @@ pub use session::{IterationHandle, NewSession, SessionHandle};
 pub(crate) use status::format_version;
 pub use status::{Sizes, WorkspaceStatus};
 pub use story::Step;
-pub(crate) use strip::subject;
 pub use strip::{Mark, REJECTED_TAG, Strip, StripImage, StripStep};
 pub use thumbnails::{Thumbnails, ThumbnailsReport, UnavailableImage};
 pub use verify::{RepairReport, VerifyReport};
@@ -72,6 +71,8 @@ pub(crate) use audit::ImageState;
 pub(crate) use image_source::check_all as check_images;
 pub(crate) use listing::place;
 pub(crate) use story::step_label;
+#[cfg(feature = "web")]
+pub(crate) use strip::subject;
 pub(crate) use verify::lost_of;
 pub(crate) use writing::{Author, truncate};
 

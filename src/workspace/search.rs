@@ -195,6 +195,7 @@ impl Workspace {
     }
 
     /// Returns up to three words that are similar to a folded word and occur somewhere, most similar first.
+    #[cfg(feature = "mcp")]
     pub(crate) fn near_words(&self, word: &str) -> Result<Vec<String>, Error> {
         Ok(self.log.near_words(word)?)
     }
