@@ -6,6 +6,7 @@
 //! A1111's text next to the graph and both have the same seed, the text takes precedence and the graph fills in what it
 //! lacks; if they differ, the graph takes precedence, since some savers write their defaults.
 
+mod arithmetic;
 mod classes;
 mod cone;
 mod fingerprint;
@@ -241,7 +242,7 @@ impl<'a> GraphReader<'a> {
             };
             let place = format!("node {}, saved by node {label}", maker.label());
             found.extend(prompt.map(|prompt| ("prompt", prompt, place.clone(), taken)));
-            found.extend(seed.and_then(json::plain).map(|seed| ("seed", seed, place, taken)));
+            found.extend(seed.as_deref().and_then(json::plain).map(|seed| ("seed", seed, place, taken)));
         }
         for field in ["prompt", "seed"] {
             let of_field: Vec<_> = found.iter().filter(|(of, ..)| *of == field).collect();
@@ -269,12 +270,12 @@ impl<'a> GraphReader<'a> {
         };
         Pass {
             name: sampler.label(),
-            seed: number(SEED.0, SEED.1).and_then(fields::seed),
-            steps: number(STEPS.0, STEPS.1).and_then(fields::whole),
-            guidance_scale: number(CFG.0, CFG.1).and_then(fields::number),
+            seed: number(SEED.0, SEED.1).as_deref().and_then(fields::seed),
+            steps: number(STEPS.0, STEPS.1).as_deref().and_then(fields::whole),
+            guidance_scale: number(CFG.0, CFG.1).as_deref().and_then(fields::number),
             sampler: name("sampler_name", &["sampler"]),
             scheduler: name("scheduler", &["sigmas"]),
-            denoise: number(DENOISE.0, DENOISE.1).and_then(fields::number),
+            denoise: number(DENOISE.0, DENOISE.1).as_deref().and_then(fields::number),
         }
     }
 
@@ -285,16 +286,16 @@ impl<'a> GraphReader<'a> {
         let noise = trace::noise_maker(self.graph, sampler)
             .and_then(|node| Some((node, SEED.0.iter().find_map(|name| values::number(self.graph, node, name))?)));
         if let Some((node, value)) = noise.or(seed).filter(|_| with_seed) {
-            self.fields.seed(self.at(node, "seed"), value);
+            self.fields.seed(self.at(node, "seed"), &value);
         }
         if let Some((node, value)) = steps {
-            self.fields.steps(self.at(node, "steps"), value);
+            self.fields.steps(self.at(node, "steps"), &value);
         }
         if let Some((node, value)) = cfg {
-            self.fields.guidance(self.at(node, "cfg"), value);
+            self.fields.guidance(self.at(node, "cfg"), &value);
         }
         if let Some((node, value)) = denoise {
-            self.fields.denoise(self.at(node, "denoise"), value);
+            self.fields.denoise(self.at(node, "denoise"), &value);
         }
         if let Some((node, name)) = self.name(sampler, "sampler_name", &["sampler"]) {
             self.fields.sampler(self.at(node, "sampler_name"), &name);
@@ -361,7 +362,7 @@ impl<'a> GraphReader<'a> {
         let from = if sides(base).is_some() { Some(place) } else { trace::nearest(graph, place, sized) };
         let Some(node) = from.and_then(|place| graph.node(place)) else { return };
         if let Some((width, height)) = sides(node) {
-            self.fields.size(self.at(node, "width`, `height"), width, height);
+            self.fields.size(self.at(node, "width`, `height"), &width, &height);
         } else if let Some((width, height)) = named(node) {
             self.fields.size(self.at(node, "resolution"), &width.into(), &height.into());
         }
@@ -381,7 +382,7 @@ impl<'a> GraphReader<'a> {
             if let Some((node, value)) =
                 guidance.and_then(|node| Some((node, values::number(self.graph, node, "guidance")?)))
             {
-                self.fields.guidance(self.at(node, "guidance"), value);
+                self.fields.guidance(self.at(node, "guidance"), &value);
             }
         }
     }
@@ -424,10 +425,10 @@ impl<'a> GraphReader<'a> {
         let (Some(maker), None) = (made.next(), made.next()) else { return };
         let number = |input: Option<&'a str>| Some((input?, values::number(graph, maker, input?)?));
         let (seed, steps) = (number(cone::seed_input(maker)), number(cone::steps_input(maker)));
-        if let Some((input, value)) = seed {
+        if let Some((input, value)) = &seed {
             self.fields.seed(self.at(maker, input), value);
         }
-        if let Some((input, value)) = steps {
+        if let Some((input, value)) = &steps {
             self.fields.steps(self.at(maker, input), value);
         }
         self.settings(maker, true);
@@ -440,8 +441,8 @@ impl<'a> GraphReader<'a> {
         self.start(maker);
         self.fields.passes.push(Pass {
             name: maker.label(),
-            seed: seed.and_then(|(_, seed)| fields::seed(seed)),
-            steps: steps.and_then(|(_, steps)| fields::whole(steps)),
+            seed: seed.and_then(|(_, seed)| fields::seed(&seed)),
+            steps: steps.and_then(|(_, steps)| fields::whole(&steps)),
             ..Pass::default()
         });
     }
@@ -464,25 +465,25 @@ impl<'a> GraphReader<'a> {
         if let Some((input, text)) = request.negative {
             self.fields.negative(self.at(node, input), &text.text);
         }
-        if let Some((input, seed)) = request.seed {
+        if let Some((input, seed)) = &request.seed {
             self.fields.seed(self.at(node, input), seed);
         }
-        if let Some((input, steps)) = request.steps {
+        if let Some((input, steps)) = &request.steps {
             self.fields.steps(self.at(node, input), steps);
         }
         if let Some((input, model)) = request.model {
             self.fields.model(self.at(node, input), &model, None);
         }
         if let Some((width, height)) = request.size {
-            self.fields.size(self.at(node, "width`, `height"), width, height);
+            self.fields.size(self.at(node, "width`, `height"), &width, &height);
         }
         self.fields.evidence.from_image = ["image", "images", "start_image", "first_frame", "reference_image"]
             .iter()
             .any(|name| self.graph.linked(node, name).is_some());
         self.fields.passes.push(Pass {
             name: node.label(),
-            seed: request.seed.and_then(|(_, seed)| fields::seed(seed)),
-            steps: request.steps.and_then(|(_, steps)| fields::whole(steps)),
+            seed: request.seed.and_then(|(_, seed)| fields::seed(&seed)),
+            steps: request.steps.and_then(|(_, steps)| fields::whole(&steps)),
             ..Pass::default()
         });
     }
@@ -522,7 +523,7 @@ impl<'a> GraphReader<'a> {
 /// The inputs that hold a setting, and the component nodes that a sampler may be built from.
 type Setting = (&'static [&'static str], &'static [&'static str]);
 const SEED: Setting = (&["seed", "noise_seed"], &["noise"]);
-const STEPS: Setting = (&trace::STEPS, &["sigmas"]);
+const STEPS: Setting = (&values::STEPS, &["sigmas"]);
 const CFG: Setting = (&trace::CFG, &["guider"]);
 const DENOISE: Setting = (&["denoise"], &["sigmas"]);
 

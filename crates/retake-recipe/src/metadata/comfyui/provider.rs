@@ -1,10 +1,12 @@
 //! Nodes that request an image or a video from a provider instead of sampling it locally; they contain the prompt
 //! themselves.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
-use super::{trace, values};
+use super::{cone, values};
 
 /// Inputs that hold the prompt, in order of preference. Newer nodes nest the settings of a model under it.
 const PROMPTS: [&str; 8] = [
@@ -95,10 +97,10 @@ pub(super) fn is_other(class: &str) -> bool {
 pub(super) struct Request<'a> {
     pub(super) prompt: Option<(&'static str, values::Text<'a>)>,
     pub(super) negative: Option<(&'static str, values::Text<'a>)>,
-    pub(super) seed: Option<(&'static str, &'a Value)>,
-    pub(super) steps: Option<(&'static str, &'a Value)>,
+    pub(super) seed: Option<(&'static str, Cow<'a, Value>)>,
+    pub(super) steps: Option<(&'a str, Cow<'a, Value>)>,
     pub(super) model: Option<(&'static str, String)>,
-    pub(super) size: Option<(&'a Value, &'a Value)>,
+    pub(super) size: Option<(Cow<'a, Value>, Cow<'a, Value>)>,
 }
 
 /// Reads the request of a node.
@@ -114,7 +116,7 @@ pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
         prompt: text(&PROMPTS),
         negative: text(&NEGATIVES),
         seed: SEEDS.iter().find_map(|name| Some((*name, number(name)?))),
-        steps: trace::STEPS.iter().find_map(|name| Some((*name, number(name)?))),
+        steps: values::STEPS.into_iter().chain(cone::steps_input(node)).find_map(|name| Some((name, number(name)?))),
         model: MODELS.iter().find_map(|name| Some((*name, values::name(graph, node, name)?))),
         size: number("width").zip(number("height")),
     }

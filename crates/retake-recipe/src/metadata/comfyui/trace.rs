@@ -3,6 +3,7 @@
 //! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
 //! steps and a positive side is a sampler.
 
+use std::borrow::Cow;
 use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
@@ -71,10 +72,8 @@ const PIPES: [&str; 11] = [
 ];
 
 /// The inputs that hold the prompt of a sampler that encodes it itself.
-const OWN_TEXTS: [&str; 6] = ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt"];
-/// The inputs that hold the number of steps; nodes that wrap a library use its names.
-pub(super) const STEPS: [&str; 6] =
-    ["steps", "num_inference_steps", "num_steps", "inference_steps", "sampling_steps", "sample_steps"];
+const OWN_TEXTS: [&str; 7] =
+    ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt", "instruction"];
 /// The inputs that hold the guidance scale.
 pub(super) const CFG: [&str; 3] = ["cfg", "guidance_scale", "cfg_scale"];
 
@@ -147,7 +146,7 @@ pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a
 pub(super) fn is_sampler(node: &Node) -> bool {
     let has = |name: &str| node.has(name);
     let seeded = has("seed") || has("noise_seed");
-    let stepped = STEPS.iter().any(|name| has(name));
+    let stepped = values::STEPS.iter().any(|name| has(name));
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
     let modelled = node.inputs.get("model").is_some_and(Value::is_array);
@@ -311,7 +310,7 @@ pub(super) fn setting<'a>(
     sampler: &'a Node,
     names: &[&str],
     through: &[&str],
-) -> Option<(&'a Node, &'a Value)> {
+) -> Option<(&'a Node, Cow<'a, Value>)> {
     let own =
         |node: &'a Node| names.iter().find_map(|name| values::number(graph, node, name)).map(|value| (node, value));
     own(sampler).or_else(|| {
@@ -534,7 +533,8 @@ pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
 /// Returns the LoRAs that a node applies.
 fn loras<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a Node, String, f64)> {
     let mut found = Vec::new();
-    let number = |name: &str| values::number(graph, node, name).and_then(crate::metadata::fields::number);
+    let number =
+        |name: &str| values::number(graph, node, name).and_then(|value| crate::metadata::fields::number(&value));
     let mut add = |name: Option<String>, weight: Option<f64>| {
         if let (Some(name), Some(weight)) = (name.filter(|name| !["None", "none", ""].contains(&name.as_str())), weight)
         {

@@ -1,18 +1,26 @@
 //! Resolves input values through links: numbers, names and texts, followed to where they are defined.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::arithmetic::Formula;
 use super::graph::{Graph, Input, Node};
+use crate::metadata::fields;
 use crate::recipe::MAX_PROMPT_BYTES;
 
 /// The maximum number of consecutive links that are followed.
 const MAX_DEPTH: usize = 24;
 /// The maximum number of nodes visited for one text, since nested joins double with every level.
 const MAX_ASKED: usize = 2000;
+/// The inputs that hold the number of steps; nodes that wrap a library use its names.
+pub(super) const STEPS: [&str; 6] =
+    ["steps", "num_inference_steps", "num_steps", "inference_steps", "sampling_steps", "sample_steps"];
 /// The inputs that hold a seed.
 const SEEDS: [&str; 3] = ["seed", "noise_seed", "seed_num"];
+/// Parts of the names of settings that are whole numbers.
+const WHOLE: [&str; 4] = ["seed", "steps", "width", "height"];
 /// Inputs that bundle many values and are extended by a node.
 const BUNDLES: [&str; 7] = ["base_ctx", "context", "ctx", "pipe", "basic_pipe", "bus", "data"];
 /// The inputs that hold a number of any kind.
@@ -102,17 +110,29 @@ const RUNTIME: [&str; 22] = [
     "loadtext",
 ];
 
-/// Returns the number of an input, following links.
-pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option<&'a Value> {
+/// Returns the number of an input, following links and computing what nodes compute.
+pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option<Cow<'a, Value>> {
+    follow_number(graph, node, name, &mut 0)
+}
+
+/// Returns the number of an input. `asked` counts the nodes visited, since nested expressions double with every level.
+fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut usize) -> Option<Cow<'a, Value>> {
     let mut input = graph.input(node, name)?;
-    let is_seed = name.contains("seed");
     for _ in 0..MAX_DEPTH {
         match input {
-            Input::Literal(value) => return (value.is_number() || value.is_string()).then_some(value),
-            Input::Link { node, .. } => {
+            Input::Literal(value) => return (value.is_number() || value.is_string()).then_some(Cow::Borrowed(value)),
+            Input::Link { node, slot } => {
+                *asked += 1;
+                if *asked > MAX_ASKED {
+                    return None;
+                }
                 let node = graph.node(node)?;
+                if let Some(formula) = Formula::of(node) {
+                    return computed(graph, node, formula, name, asked).map(Cow::Owned);
+                }
                 // The same setting under its own name, then in the bundle that the node extends, then any number: a
                 // node with a seed is not another setting.
+                let is_seed = name.contains("seed");
                 let own = [name]
                     .into_iter()
                     .chain(SEEDS.into_iter().filter(|_| is_seed))
@@ -126,12 +146,35 @@ pub(super) fn number<'a>(graph: &'a Graph, node: &'a Node, name: &str) -> Option
                 let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
                 // A switch or a reroute has only one possible input.
                 let only = || node.inputs.keys().map(String::as_str).find(|_| node.inputs.len() == 1);
-                let inner = own.or_else(bundle).or_else(longer).or_else(any).or_else(only)?;
+                let inner =
+                    own.or_else(bundle).or_else(longer).or_else(any).or_else(|| slider(node, slot)).or_else(only)?;
                 input = graph.input(node, inner)?;
             }
         }
     }
     None
+}
+
+/// Returns the input that holds the number of a slider: of one axis or of two, each as a whole number or as a fraction.
+fn slider(node: &Node, slot: u64) -> Option<&'static str> {
+    let [whole, fraction, kind] = if slot == 0 { ["Xi", "Xf", "isfloatX"] } else { ["Yi", "Yf", "isfloatY"] };
+    let is_fraction = node.inputs.get(kind)?.as_u64()? != 0;
+    Some(if is_fraction { fraction } else { whole })
+}
+
+/// Returns what a node computes for a setting.
+fn computed(graph: &Graph, node: &Node, formula: Formula<'_>, name: &str, asked: &mut usize) -> Option<Value> {
+    let result = formula.compute(&mut |variable| {
+        let inputs = [variable.to_owned(), format!("values.{variable}"), format!("variables.{variable}")];
+        let input = inputs.iter().find(|input| node.has(input))?;
+        fields::number(&*follow_number(graph, node, input, asked)?)
+    })?;
+    if !WHOLE.iter().any(|whole| name.contains(whole)) {
+        return Some(result.into());
+    }
+    // Some nodes round and others truncate.
+    let whole = Some(result.trunc()).filter(|whole| *whole == result.round_ties_even());
+    whole.map(Value::from)
 }
 
 /// Returns the name in an input: of a model, a sampler or a scheduler.
@@ -185,8 +228,12 @@ pub(super) fn is_generated(node: &Node) -> bool {
     is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
 }
 
-/// Returns whether a node has the settings of a language model, or calls one, whatever its name.
+/// Returns whether a node has the settings of a language model, or calls one, whatever its name. A model that makes images
+/// may have them, too, but then it has steps.
 pub(super) fn is_language_model(node: &Node) -> bool {
+    if STEPS.iter().any(|name| node.has(name)) {
+        return false;
+    }
     let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
     node.inputs.values().any(calls)
         || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
@@ -240,6 +287,9 @@ impl<'a> Search<'a> {
             let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
             return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
+        if node.has("regex_pattern") {
+            return self.replaced_by_pattern(node);
+        }
         if node.has("find1") && node.has("replace1") {
             return self.replaced(node);
         }
@@ -271,6 +321,10 @@ impl<'a> Search<'a> {
             ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
         let class = node.class.to_ascii_lowercase();
         let enhances = class.contains("enhance") || class.contains("ltx");
+        // It goes on with a conversation, of which its text is only the last question.
+        if self.graph.linked(node, "messages").is_some() {
+            return None;
+        }
         let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
         if sees && !enhances {
             return None;
@@ -290,7 +344,10 @@ impl<'a> Search<'a> {
         let is_instruction = |text: &str| {
             let text = text.trim_start().to_lowercase();
             let asks = ASKS.iter().any(|verb| text.starts_with(verb));
+            let addresses =
+                ["you are an expert", "you are an ai ", "you are a prompt", "your task is", "i want you to"];
             text.starts_with("you are ")
+                || addresses.iter().any(|part| text.contains(part))
                 || INSTRUCTS.iter().any(|part| text.contains(part))
                 || asks && ["prompt", "following"].iter().any(|part| text.contains(part))
         };
@@ -306,6 +363,30 @@ impl<'a> Search<'a> {
         let mut asked = parts.into_iter().filter(|part| !part.trim().is_empty() && !is_instruction(part));
         // An instruction alone is not a prompt.
         asked.next().filter(|_| asked.next().is_none())
+    }
+
+    /// Applies the replacement of a regular expression that is plain text; the result of others is unknown.
+    fn replaced_by_pattern(&mut self, node: &'a Node) -> Option<String> {
+        let text = ["string", "source_string", "text"].iter().find_map(|name| self.input(node, name))?;
+        let pattern = self.input(node, "regex_pattern")?;
+        if pattern.is_empty() {
+            return Some(text);
+        }
+        let is_plain =
+            |text: &str| !text.contains(['\\', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$']);
+        let ignores_case = node.inputs.get("case_insensitive") == Some(&Value::Bool(true))
+            || node.inputs.get("case_sensitive") == Some(&Value::Bool(false));
+        let has_other_case =
+            ignores_case && text.to_lowercase().contains(&pattern.to_lowercase()) && !text.contains(&pattern);
+        if !is_plain(&pattern) || has_other_case {
+            return None;
+        }
+        if !text.contains(&pattern) {
+            return Some(text);
+        }
+        let replacement = ["replace", "replacement"].iter().find_map(|name| self.input(node, name))?;
+        Some(text.replace(&pattern, &replacement))
+            .filter(|text| is_plain(&replacement) && text.len() <= MAX_PROMPT_BYTES)
     }
 
     /// Applies the numbered replacements of a node.
