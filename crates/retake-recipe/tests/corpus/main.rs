@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         ("blind_9", include_str!("blind_9.json")),
         ("blind_10", include_str!("blind_10.json")),
         ("blind_11", include_str!("blind_11.json")),
+        ("blind_12", include_str!("blind_12.json")),
         ("develop_graphs", include_str!("develop_graphs.json")),
     ];
     for (name, rows) in lists {
