@@ -740,3 +740,29 @@ fn instructions_to_language_models_are_not_prompts() {
         ""
     );
 }
+
+#[test]
+fn prompts_on_the_way_through_other_nodes() {
+    // Both sides in one node, under the name of a library.
+    let graph = with(json!({
+        "3": {"class_type": "VideoSampler", "inputs": {"seed": 7, "steps": 20, "cfg": 5, "model": ["4", 0], "text_embeds": ["6", 0], "samples": ["5", 0]}},
+        "6": {"class_type": "VideoTextEncode", "inputs": {"positive_prompt": "cat", "negative_prompt": "dog", "t5": ["12", 0]}},
+    }));
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("cat", Some("dog")));
+    // A timer between the guider and the sampler.
+    let graph = with(json!({
+        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["13", 0], "guider": ["14", 0], "sigmas": ["16", 0], "latent_image": ["5", 0]}},
+        "13": {"class_type": "RandomNoise", "inputs": {"noise_seed": 7}},
+        "14": {"class_type": "TimerStart", "inputs": {"name": "a timer, started", "passthrough": ["15", 0]}},
+        "15": {"class_type": "CFGGuider", "inputs": {"cfg": 1, "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0]}},
+        "16": {"class_type": "BasicScheduler", "inputs": {"steps": 4, "model": ["4", 0]}}
+    }));
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("a cat", Some("dog")));
+    // A sampler that names neither seed nor steps.
+    let graph = with(
+        json!({"3": {"class_type": "VideoSampler", "inputs": {"model": ["4", 0], "positive": ["6", 0], "image": ["11", 0]}}}),
+    );
+    assert_eq!(of(&graph).recipe.prompt, "a cat");
+}

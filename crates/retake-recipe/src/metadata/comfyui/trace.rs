@@ -161,6 +161,8 @@ pub(super) fn is_sampler(node: &Node) -> bool {
         || (seeded && stepped && modelled)
         // The editor's graph may not tell which of its values are the steps.
         || (seeded && modelled && latent && (has("conditioning") || has("positive")))
+        // Some name neither seed nor steps.
+        || (modelled && node.class.to_ascii_lowercase().contains("sampler") && node.inputs.get("positive").is_some_and(Value::is_array))
         // Guided without a negative side, or with one under another name.
         || (seeded && stepped && has("conditioning") && latent)
         || (seeded && sided && (stepped || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
@@ -396,12 +398,15 @@ fn conditioning<'a>(
         }
     }
     let sided = node.has("positive") || node.has("negative");
+    // A node with a single link, such as a timer, passes on what it gets.
+    let is_relay = !sided && !is_start && graph.links(node).count() == 1;
     for (name, next, _) in graph.links(node) {
         let leads = match name {
             _ if PIPES.contains(&name) => !node.has(side.name()),
             "positive" | "negative" => name == side.name(),
             "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
-            "guider" => true,
+            // Both sides, from a node that encodes both.
+            "guider" | "text_embeds" | "prompt_embeds" => true,
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
@@ -411,7 +416,8 @@ fn conditioning<'a>(
             _ if sided || is_start => false,
             _ => {
                 let name = name.to_ascii_lowercase();
-                name.contains("cond")
+                (is_relay && !ASIDE.contains(&name.as_str()))
+                    || name.contains("cond")
                     || name == "clip_regions"
                     || name == "any"
                     || name.is_empty()
