@@ -1,11 +1,11 @@
 //! Carries out a plan: stores images and records runs as iterations in chronological order, one batch at a time. A dry
-//! run takes the same path without storing anything. `writer` writes the images of a batch ahead of its turn, and
+//! run takes the same path without storing anything. `writer` stores the images of a batch ahead of its turn, and
 //! `commit` decides and records each run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::lineage::{KnownRun, KnownRuns, RunPlace};
 use super::runs::{self, Group, Run};
 use super::sessions::{KnownSession, RootKey, Targets};
 use super::times;
-use super::writer::{self, ImageWriter, WantedImage, WrittenImages};
+use super::writer::{self, ImageWriter, StoredImages, WantedImage};
 use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
@@ -34,6 +34,9 @@ const MAX_TURN_RUNS: usize = 128;
 const MAX_TURN_IMAGES: u64 = 256;
 /// The maximum number of image bytes in one batch, unless a single run has more: syncing them must not delay Ctrl-C.
 const MAX_TURN_BYTES: u64 = 32 * 1024 * 1024;
+
+/// The number of batches whose images are stored ahead of their turn: one is made durable while another one is written.
+const BATCHES_AHEAD: usize = 2;
 
 /// The number of sessions that are read at once.
 const MAX_SESSIONS_READ: usize = 256;
@@ -223,21 +226,33 @@ impl<'a> Intake<'a> {
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
         let batches: Vec<&[PlannedRun<'_>]> = batches(found, &order);
         let writer = self.writer();
+        let stopped = || stop.load(Ordering::Relaxed);
+        let (turn, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
         thread::scope(|scope| {
-            let mut ahead: Option<ScopedJoinHandle<'_, WrittenImages<'_>>> = None;
+            let mut ahead: VecDeque<Option<ScopedJoinHandle<'_, StoredImages<'_>>>> = VecDeque::new();
             for (number, runs) in batches.iter().enumerate() {
-                if stop.load(Ordering::Relaxed) {
+                turn.store(number, Ordering::Relaxed);
+                let wanted = batches.iter().enumerate().take(number + 1 + BATCHES_AHEAD).skip(number + ahead.len());
+                for (number, runs) in wanted.filter(|_| !stopped()) {
+                    let wanted = self.unknown(found, runs);
+                    let (turn, ended) = (&turn, &ended);
+                    let store = move || {
+                        let has_ended = || ended.load(Ordering::Relaxed);
+                        let written = writer.write_all(&wanted, || stopped() || has_ended());
+                        // If stopped, only the batch in turn is still recorded, as far as it is written.
+                        let is_needed = !has_ended() && (!stopped() || turn.load(Ordering::Relaxed) >= number);
+                        if is_needed { writer.persist(written) } else { StoredImages::default() }
+                    };
+                    // If the system cannot start a thread, they are stored when it is their turn.
+                    let thread = thread::Builder::new().name("retake-import".to_owned()).spawn_scoped(scope, store);
+                    ahead.push_back(thread.ok());
+                }
+                let Some(next) = ahead.pop_front() else {
                     self.report.interrupted = true;
                     break;
-                }
-                let written = ahead.take().and_then(|ahead| ahead.join().ok()).unwrap_or_default();
-                ahead = batches.get(number + 1).and_then(|next| {
-                    let wanted = self.unknown(found, next);
-                    let write = move || writer.write_all(&wanted, stop);
-                    // If the system cannot start a thread, they are written when it is their turn.
-                    thread::Builder::new().name("retake-import".to_owned()).spawn_scoped(scope, write).ok()
-                });
-                if let Err(error) = self.record_batch(found, runs, written, &mut targets, stop, &mut on_recorded) {
+                };
+                let stored = next.and_then(|stored| stored.join().ok()).unwrap_or_default();
+                if let Err(error) = self.record_batch(found, runs, stored, &mut targets, stop, &mut on_recorded) {
                     self.report.stopped = Some(error);
                 }
                 if self.report.stopped.is_some() || self.report.interrupted {
@@ -246,6 +261,7 @@ impl<'a> Intake<'a> {
                 done += runs.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>();
                 self.workspace.report("importing", done, total.max(done));
             }
+            ended.store(true, Ordering::Relaxed);
         });
         self.report.sessions.extend(targets.all.into_iter().filter_map(|target| target.view));
         self.report.sessions.sort_by_key(|session| (session.from, session.new_number));
@@ -261,13 +277,13 @@ impl<'a> Intake<'a> {
         wanted.filter(|image| !self.knows(image.hash())).collect()
     }
 
-    /// Stores the images of these runs, and records the runs. Some of the images may be written already. An error ends
+    /// Stores the images of these runs, and records the runs. Some of the images may be stored already. An error ends
     /// the whole import.
     fn record_batch<'f>(
         &mut self,
         found: &'f [InspectedImage],
         runs: &[PlannedRun<'f>],
-        mut written: WrittenImages<'f>,
+        mut kept: StoredImages<'f>,
         targets: &mut Targets,
         stop: &AtomicBool,
         on_recorded: &mut impl FnMut(&NewIteration),
@@ -279,11 +295,9 @@ impl<'a> Intake<'a> {
         let pictures = runs.iter().flat_map(|(_, run)| &run.pictures).filter_map(|number| found.get(*number));
         let old: Vec<&InspectedImage> = pictures.filter(|picture| self.knows(picture.hash)).collect();
         self.restore_all(&old, stop)?;
-        written.retain(|hash| !self.knows(hash));
         let mut missing = self.unknown(found, runs);
-        missing.retain(|image| !written.contains(image.hash()));
-        written.extend(self.writer().write_all(&missing, stop));
-        let kept = self.writer().persist(written);
+        missing.retain(|image| kept.get(image.hash()).is_none());
+        kept.extend(self.writer().persist(self.writer().write_all(&missing, || stop.load(Ordering::Relaxed))));
         let mut uncommitted = Uncommitted::default();
         self.lineage.commit();
         let mut next = 0;

@@ -1,11 +1,11 @@
-//! Writes the images of a batch while the batch before it is recorded.
+//! Stores the images of a batch while the batches before it are made durable and recorded.
 //!
 //! Copying and decoding images keeps the processor busy, and making them durable the disk, so an import does both at
-//! once. Nothing refers to an image until its batch is recorded, and a file that turns out not to be needed is deleted.
+//! once. Nothing refers to an image until its batch is recorded, and a file that is not durable by the end of an import
+//! is deleted.
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::images::{Images, UnsyncedImage, metadata};
 use crate::model::{Hash, ImageRef, Recipe};
@@ -40,6 +40,7 @@ pub(super) struct WrittenImages<'f> {
 }
 
 /// Images that are durable, by hash.
+#[derive(Default)]
 pub(super) struct StoredImages<'f> {
     images: HashMap<Hash, Result<ImageRef, StoreFailure>>,
     recipes: HashMap<&'f Path, Recipe>,
@@ -60,7 +61,11 @@ impl WantedImage<'_> {
 
 impl ImageWriter<'_> {
     /// Writes images, or fewer of them if stopped.
-    pub(super) fn write_all<'f>(&self, wanted: &[WantedImage<'f>], stop: &AtomicBool) -> WrittenImages<'f> {
+    pub(super) fn write_all<'f>(
+        &self,
+        wanted: &[WantedImage<'f>],
+        stopped: impl Fn() -> bool + Sync,
+    ) -> WrittenImages<'f> {
         let write = |WantedImage { source, is_first }: &WantedImage<'_>| {
             // Grouping left out the parameters.
             let mut reading = None;
@@ -76,7 +81,7 @@ impl ImageWriter<'_> {
             (written, reading.map(|reading| reading.recipe))
         };
         let mut all = WrittenImages::default();
-        let written = map_on_all_cores(wanted, write, |_| !stop.load(Ordering::Relaxed));
+        let written = map_on_all_cores(wanted, write, |_| !stopped());
         for (WantedImage { source, .. }, (image, recipe)) in wanted.iter().zip(written) {
             all.images.insert(source.hash, (*source, image));
             all.recipes.extend(recipe.map(|recipe| (source.path.as_path(), recipe)));
@@ -142,24 +147,13 @@ impl ImageWriter<'_> {
     }
 }
 
-impl<'f> WrittenImages<'f> {
-    pub(super) fn contains(&self, hash: Hash) -> bool {
-        self.images.contains_key(&hash)
-    }
-
+impl<'f> StoredImages<'f> {
     /// Adds other images.
-    pub(super) fn extend(&mut self, other: WrittenImages<'f>) {
+    pub(super) fn extend(&mut self, other: StoredImages<'f>) {
         self.images.extend(other.images);
         self.recipes.extend(other.recipes);
     }
 
-    /// Deletes the files of images that are not needed.
-    pub(super) fn retain(&mut self, is_needed: impl Fn(Hash) -> bool) {
-        self.images.retain(|hash, _| is_needed(*hash));
-    }
-}
-
-impl StoredImages<'_> {
     pub(super) fn get(&self, hash: Hash) -> Option<&Result<ImageRef, StoreFailure>> {
         self.images.get(&hash)
     }

@@ -131,24 +131,21 @@ impl ContentDir {
     /// or renamed fails individually; if a directory cannot be synced, all files in it fail. Files that could not be
     /// written stay failed.
     pub fn persist_all(&self, files: Vec<io::Result<UnsyncedFile>>) -> Vec<io::Result<Stored>> {
-        let synced = on_threads(files, |file: io::Result<UnsyncedFile>| -> io::Result<UnsyncedFile> {
-            let file = file?;
-            file.temp.as_ref().map_or(Ok(()), |temp| temp.file().sync())?;
-            Ok(file)
-        });
         let dir_of = |stored: Stored| parent_of(&self.path(stored.hash)).to_owned();
-        let dirs: BTreeSet<PathBuf> = synced.iter().flatten().map(|file| dir_of(file.stored)).collect();
+        let dirs: BTreeSet<PathBuf> = files.iter().flatten().map(|file| dir_of(file.stored)).collect();
         let mut failed: BTreeMap<PathBuf, io::Error> = BTreeMap::new();
         for dir in dirs.iter().filter(|dir| !dir.is_dir()) {
             if let Err(error) = self.disk.create_dir(dir) {
                 failed.insert(dir.clone(), error);
             }
         }
-        let name = |file: UnsyncedFile| match failed.get(&dir_of(file.stored)) {
-            Some(error) => Err(duplicate(error)),
-            None => self.name(file),
-        };
-        let named: Vec<io::Result<Stored>> = synced.into_iter().map(|file| name(file?)).collect();
+        let named = on_threads(files, |file: io::Result<UnsyncedFile>| {
+            let file = file?;
+            match failed.get(&dir_of(file.stored)) {
+                Some(error) => Err(duplicate(error)),
+                None => self.sync_and_name(file),
+            }
+        });
         // The entries of a directory are durable once it is synced, and its own name once the root is.
         let dirs = dirs.into_iter().filter(|dir| !failed.contains_key(dir));
         let dirs: Vec<PathBuf> = dirs.chain([self.root.clone()]).filter(|_| named.iter().any(Result::is_ok)).collect();
@@ -161,9 +158,10 @@ impl ContentDir {
         named.into_iter().map(|stored| stored.and_then(check)).collect()
     }
 
-    /// Renames a synced file; the name is durable once the directory is synced.
-    fn name(&self, file: UnsyncedFile) -> io::Result<Stored> {
+    /// Syncs a file, then renames it; the name is durable once the directory is synced.
+    fn sync_and_name(&self, file: UnsyncedFile) -> io::Result<Stored> {
         if let Some(temp) = file.temp {
+            temp.file().sync()?;
             temp.persist_unsynced(&self.path(file.stored.hash))?;
         }
         Ok(file.stored)
