@@ -5,7 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use super::lineage::{KnownRun, KnownRuns, RunPlace};
 use super::runs::{self, Group, Run};
 use super::sessions::{KnownSession, RootKey, Targets};
 use super::times;
-use super::writer::{self, ImageWriter, StoredImages, WantedImage};
+use super::writer::{self, Course, ImageWriter, StoredImages, WantedImage};
 use super::{FileProblem, FilesReport, FilesRequest, Problems};
 use crate::workspace::{Error, Workspace};
 
@@ -226,23 +226,15 @@ impl<'a> Intake<'a> {
         self.report.skipped += total - order.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>().min(total);
         let batches: Vec<&[PlannedRun<'_>]> = batches(found, &order);
         let writer = self.writer();
-        let stopped = || stop.load(Ordering::Relaxed);
-        let (turn, ended) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let course = Course::new(stop);
         thread::scope(|scope| {
             let mut ahead: VecDeque<Option<ScopedJoinHandle<'_, StoredImages<'_>>>> = VecDeque::new();
             for (number, runs) in batches.iter().enumerate() {
-                turn.store(number, Ordering::Relaxed);
+                course.turn_to(number);
                 let wanted = batches.iter().enumerate().take(number + 1 + BATCHES_AHEAD).skip(number + ahead.len());
-                for (number, runs) in wanted.filter(|_| !stopped()) {
-                    let wanted = self.unknown(found, runs);
-                    let (turn, ended) = (&turn, &ended);
-                    let store = move || {
-                        let has_ended = || ended.load(Ordering::Relaxed);
-                        let written = writer.write_all(&wanted, || stopped() || has_ended());
-                        // If stopped, only the batch in turn is still recorded, as far as it is written.
-                        let is_needed = !has_ended() && (!stopped() || turn.load(Ordering::Relaxed) >= number);
-                        if is_needed { writer.persist(written) } else { StoredImages::default() }
-                    };
+                for (number, runs) in wanted.filter(|_| !course.is_over()) {
+                    let (wanted, course) = (self.unknown(found, runs), &course);
+                    let store = move || writer.store_ahead(&wanted, number, course);
                     // If the system cannot start a thread, they are stored when it is their turn.
                     let thread = thread::Builder::new().name("retake-import".to_owned()).spawn_scoped(scope, store);
                     ahead.push_back(thread.ok());
@@ -261,7 +253,7 @@ impl<'a> Intake<'a> {
                 done += runs.iter().map(|(_, run)| run.pictures.len() as u64).sum::<u64>();
                 self.workspace.report("importing", done, total.max(done));
             }
-            ended.store(true, Ordering::Relaxed);
+            course.end();
         });
         self.report.sessions.extend(targets.all.into_iter().filter_map(|target| target.view));
         self.report.sessions.sort_by_key(|session| (session.from, session.new_number));

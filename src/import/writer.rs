@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::images::{Images, UnsyncedImage, metadata};
 use crate::model::{Hash, ImageRef, Recipe};
@@ -21,6 +22,42 @@ pub(super) struct ImageWriter<'a> {
     pub(super) link: bool,
     /// Only examines the images.
     pub(super) dry_run: bool,
+}
+
+/// The course of an import, for threads that store images ahead of their turn.
+pub(super) struct Course<'a> {
+    /// Set when the user stops the import.
+    stop: &'a AtomicBool,
+    /// The number of the batch that is recorded.
+    turn: AtomicUsize,
+    ended: AtomicBool,
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn new(stop: &'a AtomicBool) -> Course<'a> {
+        Course { stop, turn: AtomicUsize::new(0), ended: AtomicBool::new(false) }
+    }
+
+    /// Notes that this batch is recorded next.
+    pub(super) fn turn_to(&self, batch: usize) {
+        self.turn.store(batch, Ordering::Relaxed);
+    }
+
+    /// Notes that no other batch is recorded.
+    pub(super) fn end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns whether no further images should be written.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.ended.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the images that were written for a batch are still recorded. If the import was stopped, that
+    /// applies only to the batch in turn.
+    fn needs(&self, batch: usize) -> bool {
+        !self.is_over() || (!self.ended.load(Ordering::Relaxed) && self.turn.load(Ordering::Relaxed) >= batch)
+    }
 }
 
 /// An image that is wanted in the workspace.
@@ -60,6 +97,17 @@ impl WantedImage<'_> {
 }
 
 impl ImageWriter<'_> {
+    /// Stores the images of a batch that may not be in turn yet, or none if it is not needed any more.
+    pub(super) fn store_ahead<'f>(
+        &self,
+        wanted: &[WantedImage<'f>],
+        batch: usize,
+        course: &Course<'_>,
+    ) -> StoredImages<'f> {
+        let written = self.write_all(wanted, || course.is_over());
+        if course.needs(batch) { self.persist(written) } else { StoredImages::default() }
+    }
+
     /// Writes images, or fewer of them if stopped.
     pub(super) fn write_all<'f>(
         &self,
