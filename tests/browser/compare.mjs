@@ -77,7 +77,17 @@ await step("the mouse rates, removes and reorders", async () => {
   await page.locator(".tile").nth(2).getByRole("button", { name: "3 of 5" }).click();
   await page.waitForFunction(() => document.querySelectorAll(".tile")[2].dataset.rating === "3");
   await page.locator("#toast button").waitFor();
-  await page.locator(".tile").nth(2).locator(".what").dragTo(page.locator(".tile").nth(0));
+  await until(() => page.evaluate(() => {
+    const message = document.querySelector("#toast").getBoundingClientRect();
+    return [...document.querySelectorAll(".tile .caption")].some((it) => { const box = it.getBoundingClientRect(); return box.top < message.bottom && message.top < box.bottom && box.left < message.right && message.left < box.right; });
+  }), false, "a message covers no caption");
+  // A hand moves in many steps; a browser begins a drag with the first and drops where it has seen another one.
+  const center = async (element) => { const box = await boxOf(element); return [box.x + box.width / 2, box.y + box.height / 2]; };
+  const [from, to] = [await center(page.locator(".tile").nth(2).locator(".what")), await center(page.locator(".tile").nth(0))];
+  await page.mouse.move(...from);
+  await page.mouse.down();
+  await page.mouse.move(...to, { steps: 10 });
+  await page.mouse.up();
   await page.waitForFunction(() => document.querySelector("#tiles .tile").dataset.label === "Harbour at dusk #7");
   await page.locator(".tile").nth(1).hover();
   await page.locator(".tile").nth(1).getByRole("button", { name: /^Remove/ }).click();
