@@ -11,4 +11,5 @@ mod graphs;
 mod makers;
 mod samplers;
 mod tools;
+mod values;
 mod writing;

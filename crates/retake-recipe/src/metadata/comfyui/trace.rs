@@ -405,8 +405,9 @@ fn conditioning<'a>(
             _ if PIPES.contains(&name) => !node.has(side.name()),
             "positive" | "negative" => name == side.name(),
             "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
-            // Both sides, from a node that encodes both.
-            "guider" | "text_embeds" | "prompt_embeds" => true,
+            "guider" => true,
+            // One encoder for both sides, or only for the positive one.
+            "text_embeds" | "prompt_embeds" => side == PromptSide::Positive || encodes_negative(graph, next),
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
@@ -416,7 +417,7 @@ fn conditioning<'a>(
             _ if sided || is_start => false,
             _ => {
                 let name = name.to_ascii_lowercase();
-                (is_relay && !ASIDE.contains(&name.as_str()))
+                (is_relay && !leads_aside(&name))
                     || name.contains("cond")
                     || name == "clip_regions"
                     || name == "any"
@@ -429,6 +430,16 @@ fn conditioning<'a>(
             conditioning(graph, next, side, seen, found, false);
         }
     }
+}
+
+/// Returns whether an input leads to something else than conditioning. An image may have been made from another prompt.
+fn leads_aside(name: &str) -> bool {
+    ASIDE.contains(&name) || ["image", "pixels", "samples", "latent", "video"].iter().any(|part| name.contains(part))
+}
+
+/// Returns whether the node at this index has a text for the negative side.
+fn encodes_negative(graph: &Graph, place: usize) -> bool {
+    graph.node(place).is_some_and(|node| node.inputs.keys().any(|name| name.contains("negative")))
 }
 
 /// Returns the texts that a node encodes for one side.
