@@ -28,6 +28,7 @@ mod resume;
 mod row;
 pub(crate) mod schema;
 pub(crate) mod search;
+mod spelling;
 mod storage_words;
 mod story;
 pub(crate) mod tool;
