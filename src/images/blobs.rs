@@ -9,18 +9,18 @@ use std::time::SystemTime;
 
 use parking_lot::Mutex;
 
-use super::decode::{MAX_DECODED_FILE_BYTES, Picture, Undecodable, decode};
+use super::decode::{Picture, Undecodable, decode};
+use super::describe::{Seen, describe, describe_file, see};
 use super::files::{
     CopiedFile, decodable, is_same_path, link_at, may_be_opened, open_regular, other_bytes, read_whole, readable_length,
 };
-use super::header::{self, Header};
+use super::header::Header;
 use super::originals::OriginalStore;
-use super::phash;
 use super::pool::{FILE_MEMORY, on_all_cores};
 use super::thumbs::{Reduced, ThumbSide, Thumbs};
 use super::video;
 use crate::disk::{ContentDir, Disk, Stored, UnsyncedFile, read_at};
-use crate::model::{Hash, ImageRef, PerceptualHash};
+use crate::model::{Hash, ImageRef};
 use crate::platform;
 
 /// The maximum size of an image: well above what generators produce, and small enough for a line of an export.
@@ -99,19 +99,6 @@ fn file_state(error: &io::Error) -> &'static str {
         io::ErrorKind::InvalidData => "its file is damaged",
         _ => "its file cannot be read",
     }
-}
-
-/// The properties of an image that follow from its pixels.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    /// The width, upright.
-    pub width: u32,
-    /// The height, upright.
-    pub height: u32,
-    /// The hash of the pixels.
-    pub pixels: Hash,
-    /// The perceptual hash.
-    pub perceptual_hash: PerceptualHash,
 }
 
 impl Images {
@@ -216,13 +203,13 @@ impl Images {
         let written = self.files.write(&mut source);
         let written =
             written.map_err(|error| if source.failed { reading(path, error) } else { self.keeping(error) })?;
-        let image = self.described_file(written.stored(), &self.files.path_of(&written), name);
+        let image = describe_file(&self.thumbs, written.stored(), &self.files.path_of(&written), name);
         Ok(UnsyncedImage { image, file: Some(written) })
     }
 
     fn write_bytes(&self, bytes: &[u8], name: Option<String>) -> Result<UnsyncedImage, ImageStoreError> {
         let file = self.files.write_bytes(bytes).map_err(|error| self.keeping(error))?;
-        let image = self.described(file.stored(), bytes, name, file.is_new());
+        let image = describe(&self.thumbs, file.stored(), bytes, name, file.is_new());
         Ok(UnsyncedImage { image, file: Some(file) })
     }
 
@@ -243,7 +230,7 @@ impl Images {
         let stored = hashed.map_err(|error| reading(&path, error))?;
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
         let linked = Some(path.to_string_lossy().into_owned());
-        let image = ImageRef { linked, ..self.described_file(stored, &path, name) };
+        let image = ImageRef { linked, ..describe_file(&self.thumbs, stored, &path, name) };
         self.remember(&image);
         Ok(image)
     }
@@ -452,78 +439,8 @@ impl Images {
         }
     }
 
-    /// Describes a file in the store or elsewhere. Its bytes are already stored; if they cannot be read again, that is
-    /// noticed when the image is shown.
-    fn described_file(&self, stored: Stored, path: &Path, name: Option<String>) -> ImageRef {
-        if let Some(video) = open_regular(path).ok().and_then(|file| self.described_video(&stored, &file)) {
-            return image_ref(stored, video, None, name);
-        }
-        if stored.bytes > MAX_DECODED_FILE_BYTES {
-            let header = open_regular(path).map_or_else(|_| Header::UNKNOWN, header::read);
-            return image_ref(stored, header, None, name);
-        }
-        let _permit = FILE_MEMORY.acquire(stored.bytes);
-        self.described(stored, &read_whole(path).unwrap_or_default(), name, false)
-    }
-
-    /// Describes a video by its metadata and creates its thumbnails; `None` if it is not a video.
-    fn described_video(&self, stored: &Stored, mut file: impl Read + Seek) -> Option<Header> {
-        let outline = video::outline(&mut file).ok().flatten()?;
-        let hash = Hash(stored.hash);
-        if !self.thumbs.contains(hash) {
-            self.thumbs.keep(hash, &Reduced::of(&video::poster(file, &outline).into()));
-        }
-        let mime_type = outline.format?.mime_type();
-        Some(Header { mime_type, width: outline.width, height: outline.height })
-    }
-
-    /// Describes an image and creates its thumbnails, which are not looked for if it is new.
-    fn described(&self, stored: Stored, bytes: &[u8], name: Option<String>, is_new: bool) -> ImageRef {
-        if let Some(video) = self.described_video(&stored, io::Cursor::new(bytes)) {
-            return image_ref(stored, video, None, name);
-        }
-        let hash = Hash(stored.hash);
-        let seen = decode(bytes).map(|picture| {
-            let reduced = Reduced::of(&picture);
-            let seen = see(&picture, &reduced);
-            // The rest only needs the thumbnails.
-            drop(picture);
-            if is_new || !self.thumbs.contains(hash) {
-                self.thumbs.keep(hash, &reduced);
-            }
-            seen
-        });
-        if let Err(reason) = &seen {
-            tracing::debug!(%hash, %reason, "an image is stored without being decoded");
-        }
-        image_ref(stored, Header::of(bytes), seen.ok(), name)
-    }
-
     fn keeping(&self, source: io::Error) -> ImageStoreError {
         ImageStoreError { action: "store the image in", path: self.files.root().to_owned(), source }
-    }
-}
-
-fn see(picture: &Picture, reduced: &Reduced) -> Seen {
-    Seen {
-        width: picture.width(),
-        height: picture.height(),
-        pixels: picture.hash(),
-        perceptual_hash: phash::perceptual_hash(&reduced.small),
-    }
-}
-
-fn image_ref(stored: Stored, header: Header, seen: Option<Seen>, name: Option<String>) -> ImageRef {
-    ImageRef {
-        hash: Hash(stored.hash),
-        bytes: stored.bytes,
-        mime_type: header.mime_type.to_owned(),
-        width: seen.map(|seen| seen.width).or(header.width),
-        height: seen.map(|seen| seen.height).or(header.height),
-        name,
-        pixels: seen.map(|seen| seen.pixels),
-        perceptual_hash: seen.map(|seen| seen.perceptual_hash),
-        linked: None,
     }
 }
 
@@ -533,6 +450,7 @@ fn reading(path: &Path, source: io::Error) -> ImageStoreError {
 
 #[cfg(test)]
 mod tests {
+    use super::super::describe::image_ref;
     use super::*;
 
     #[test]
