@@ -10,6 +10,7 @@ mod formats;
 mod graphs;
 mod makers;
 mod samplers;
+mod subgraphs;
 mod tools;
 mod values;
 mod writing;

@@ -12,6 +12,7 @@ mod cone;
 mod fingerprint;
 mod graph;
 pub(crate) mod listing;
+mod promoted;
 mod provider;
 mod switches;
 mod trace;

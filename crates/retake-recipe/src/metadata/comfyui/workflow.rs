@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use serde_json::{Value, json};
 
 use super::graph::{Graph, MAX_NODES, Node};
+use super::promoted::Promoted;
 use super::widgets::widgets;
 
 /// The maximum nesting depth of subgraphs, and the maximum number of consecutive links that are followed.
@@ -16,7 +17,7 @@ const MAX_SCOPES: usize = 500;
 const MUTED: u64 = 2;
 const BYPASSED: u64 = 4;
 /// The ids that represent the inputs and the outputs of a subgraph inside it.
-const SUBGRAPH_INPUTS: &str = "-10";
+pub(super) const SUBGRAPH_INPUTS: &str = "-10";
 const SUBGRAPH_OUTPUTS: &str = "-20";
 
 /// Returns whether this is a graph of the editor: it has nodes, all with a type and an id.
@@ -46,6 +47,10 @@ struct Scope<'a> {
     outputs: HashMap<u64, (String, u64)>,
     /// The enclosing scope, and the node there that represents this one.
     around: Option<(usize, &'a Value)>,
+    /// The names of the inputs of a subgraph.
+    inputs: Vec<&'a str>,
+    /// The values that the node which represents this scope has for it.
+    promoted: Promoted,
     /// The scopes of the nodes that represent subgraphs.
     within: HashMap<String, usize>,
 }
@@ -92,10 +97,15 @@ impl<'a> Unfolding<'a> {
             links,
             outputs,
             around,
+            inputs: list(graph, "inputs")
+                .map(|input| input.get("name").and_then(Value::as_str).unwrap_or(""))
+                .collect(),
+            promoted: around.map(|(_, node)| Promoted::of(graph, node)).unwrap_or_default(),
             within: HashMap::new(),
         });
         for (id, node) in nodes {
-            let inner = class(node).and_then(|class| self.definitions.get(class).copied());
+            let runs = !matches!(mode(node), MUTED | BYPASSED);
+            let inner = class(node).filter(|_| runs).and_then(|class| self.definitions.get(class).copied());
             if let Some(inner) = inner
                 && let Some(scope) = self.unfold(inner, format!("{prefix}{id}:"), Some((here, node)), depth + 1)
                 && let Some(here) = self.scopes.get_mut(here)
@@ -119,6 +129,9 @@ impl<'a> Unfolding<'a> {
                     continue;
                 }
                 let mut inputs = widgets(class, node);
+                for (name, value) in &mut inputs {
+                    scope.promoted.replace(id, name, value);
+                }
                 for (name, broadcast) in everywhere.supplied(place, node) {
                     if let Some(End::Node(from, slot)) = self.by_link(place, broadcast, 0) {
                         inputs.insert(name.to_owned(), json!([from, slot]));
@@ -147,12 +160,16 @@ impl<'a> Unfolding<'a> {
         let scope = self.scopes.get(place)?;
         if id == SUBGRAPH_INPUTS {
             let (outer, node) = scope.around?;
-            let input = node.get("inputs")?.as_array()?.get(usize::try_from(slot).ok()?)?;
-            return match input.get("link").and_then(Value::as_u64) {
-                Some(link) => self.by_link(outer, link, depth),
-                // A value that the subgraph's node exposes as its own.
-                None => widgets("", node).get(input.get("name")?.as_str()?).cloned().map(End::Literal),
-            };
+            let slot = usize::try_from(slot).ok()?;
+            let of_name = |name: &&str| list(node, "inputs").find(|input| input.get("name") == Some(&(*name).into()));
+            // The node does not always list all inputs of the subgraph.
+            let name = scope.inputs.get(slot).filter(|name| !name.is_empty());
+            let input = name.and_then(of_name).or_else(|| list(node, "inputs").nth(slot).filter(|_| name.is_none()));
+            if let Some(link) = input.and_then(|input| input.get("link")?.as_u64()) {
+                return self.by_link(outer, link, depth);
+            }
+            let name = name.copied().or_else(|| input?.get("name")?.as_str())?;
+            return scope.promoted.input(name).cloned().map(End::Literal);
         }
         let node = *scope.nodes.get(id)?;
         if let Some(inner) = scope.within.get(id) {
@@ -202,8 +219,7 @@ impl<'a> Everywhere<'a> {
     fn of(scopes: &[Scope<'a>]) -> Everywhere<'a> {
         let of_node = |node: &'a Value| -> Vec<(&'a str, String, u64)> {
             let class = class(node).unwrap_or_default();
-            let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
-            let linked = inputs.filter_map(|input| {
+            let linked = list(node, "inputs").filter_map(|input| {
                 // Their inputs take anything, and are named after what is connected.
                 let kind = match input.get("type")?.as_str()? {
                     "*" => input.get("name")?.as_str()?,
@@ -245,8 +261,7 @@ impl<'a> Everywhere<'a> {
         if supplies.is_empty() {
             return Vec::new();
         }
-        let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
-        let open = inputs.filter(|input| input.get("link").is_none_or(Value::is_null));
+        let open = list(node, "inputs").filter(|input| input.get("link").is_none_or(Value::is_null));
         let found = open.filter_map(|input| {
             let (name, kind) = (input.get("name")?.as_str()?, input.get("type")?.as_str()?);
             // A value of its own is only replaced if it is meant.
@@ -261,15 +276,18 @@ impl<'a> Everywhere<'a> {
     }
 }
 
+fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(name).and_then(Value::as_array).into_iter().flatten()
+}
+
 /// Iterates over the nodes of a workflow or subgraph with their ids, in the order of the file.
 pub(super) fn nodes(graph: &Value) -> impl Iterator<Item = (String, &Value)> {
-    let listed = graph.get("nodes").and_then(Value::as_array).into_iter().flatten();
-    listed.filter_map(|node| Some((id(node.get("id")?)?, node)))
+    list(graph, "nodes").filter_map(|node| Some((id(node.get("id")?)?, node)))
 }
 
 /// Iterates over the links of a workflow or subgraph.
 pub(super) fn links(graph: &Value) -> impl Iterator<Item = Link> + '_ {
-    graph.get("links").and_then(Value::as_array).into_iter().flatten().filter_map(Link::read)
+    list(graph, "links").filter_map(Link::read)
 }
 
 /// Iterates over the subgraphs that a workflow defines, with their ids.
@@ -288,7 +306,7 @@ fn mode(node: &Value) -> u64 {
 }
 
 /// Returns an id, which is a number, or a name in the files of some tools.
-fn id(value: &Value) -> Option<String> {
+pub(super) fn id(value: &Value) -> Option<String> {
     crate::metadata::json::plain(value)
 }
 
@@ -300,8 +318,10 @@ pub(super) struct Link {
     pub(super) from: String,
     /// The number of that node's output.
     pub(super) slot: u64,
-    to: String,
-    to_slot: u64,
+    /// The id of its target node.
+    pub(super) to: String,
+    /// The number of that node's input.
+    pub(super) to_slot: u64,
 }
 
 impl Link {
@@ -321,6 +341,5 @@ impl Link {
 
 /// Iterates over the linked inputs of a node, with the numbers of the links.
 pub(super) fn linked_inputs(node: &Value) -> impl Iterator<Item = (&str, u64)> {
-    let inputs = node.get("inputs").and_then(Value::as_array).into_iter().flatten();
-    inputs.filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
+    list(node, "inputs").filter_map(|input| Some((input.get("name")?.as_str()?, input.get("link")?.as_u64()?)))
 }
