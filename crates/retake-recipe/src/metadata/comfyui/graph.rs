@@ -1,10 +1,12 @@
 //! A graph of nodes and links in the format in which ComfyUI queues it.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
+use super::arithmetic::Formula;
 use super::switches;
 
 /// The maximum number of nodes; the largest graphs seen have a few hundred.
@@ -12,6 +14,8 @@ pub(super) const MAX_NODES: usize = 10_000;
 
 /// The maximum number of consecutive switches that are followed.
 const MAX_SWITCHES: usize = 16;
+/// The maximum number of nodes visited for the position of a switch.
+const MAX_VISITS: usize = 64;
 
 /// A queued graph.
 #[derive(Debug, Default)]
@@ -117,7 +121,8 @@ impl Graph {
     fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
-        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value)) else { return here };
+        let (connects, visits) = (|value: &Value| self.is_connected(value, left), Cell::new(MAX_VISITS));
+        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value, &visits), connects) else { return here };
         match node.inputs.get(input) {
             Some(value) => match self.link(value) {
                 Some((next, slot)) => self.chosen(next, slot, left),
@@ -128,16 +133,31 @@ impl Graph {
         }
     }
 
-    /// Returns a value, or the value of the linked node if that holds just one.
-    fn literal<'a>(&'a self, value: &'a Value) -> Option<&'a Value> {
-        match self.link(value) {
-            Some((node, _)) => {
-                let inputs = &self.nodes.get(node)?.inputs;
-                let only = || inputs.values().next().filter(|_| inputs.len() == 1);
-                inputs.get("value").or_else(only).filter(|value| !value.is_array())
-            }
-            None => Some(value),
+    /// Returns whether a value is a link to anything but a switch without a connected input.
+    fn is_connected(&self, value: &Value, left: usize) -> bool {
+        let Some(left) = left.checked_sub(1) else { return true };
+        let linked = self.link(value).and_then(|(place, _)| self.nodes.get(place));
+        linked.is_some_and(|node| {
+            !switches::takes_first(node) || node.inputs.values().any(|value| self.is_connected(value, left))
+        })
+    }
+
+    /// Returns a value, or what the linked nodes make of it: the only value that one holds, or a number that it computes.
+    /// `left` limits the nodes visited.
+    fn literal<'a>(&'a self, value: &'a Value, left: &Cell<usize>) -> Option<Cow<'a, Value>> {
+        let Some((place, _)) = self.link(value) else { return Some(Cow::Borrowed(value)) };
+        left.set(left.get().checked_sub(1)?);
+        let node = self.nodes.get(place)?;
+        if let Some(formula) = Formula::of(node) {
+            let result = formula.compute(&mut |variable| {
+                let value = self.literal(node.inputs.get(variable)?, left)?;
+                value.as_f64().or_else(|| value.as_bool().map(|on| f64::from(u8::from(on))))
+            })?;
+            let whole = Some(result).filter(|result| result.fract() == 0.0 && *result >= 0.0);
+            return Some(Cow::Owned(whole.map_or_else(|| result.into(), |whole| Value::from(whole as u64))));
         }
+        let only = || node.inputs.values().next().filter(|_| node.inputs.len() == 1);
+        self.literal(node.inputs.get("value").or_else(only)?, left)
     }
 
     /// Returns the node and the output of a link; `None` if the value is not a link to a node of this graph.

@@ -15,6 +15,7 @@ pub(crate) mod listing;
 mod promoted;
 mod provider;
 mod switches;
+mod texts;
 mod trace;
 mod values;
 mod widgets;
@@ -162,7 +163,7 @@ impl<'a> GraphReader<'a> {
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
         let takes_image = |output: &usize| graph.node(*output).is_some_and(|output| trace::takes_image(graph, output));
         // Some language models draw, but not if no image leads to the output.
-        let draws = |node: &Node| !values::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
+        let draws = |node: &Node| !texts::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
         let asked = maker
             .and_then(|maker| graph.node(maker))
             .filter(|node| provider::asks(node) && !trace::is_sampler(node) && draws(node));
@@ -413,7 +414,7 @@ impl<'a> GraphReader<'a> {
     /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
         let mut asking =
-            self.graph.nodes.iter().filter(|node| provider::asks(node) && !values::is_language_model(node));
+            self.graph.nodes.iter().filter(|node| provider::asks(node) && !texts::is_language_model(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
             self.request(node);
         }
@@ -494,10 +495,10 @@ impl<'a> GraphReader<'a> {
         let graph = self.graph;
         let mut collecting = graph.nodes.iter().filter(|node| node.has("main_prompt"));
         let (Some(node), None) = (collecting.next(), collecting.next()) else { return };
-        if let Some(text) = values::text(graph, node, "main_prompt") {
+        if let Some(text) = texts::text(graph, node, "main_prompt") {
             self.fields.prompt(self.at(node, "main_prompt"), &text.text);
         }
-        if let Some(text) = values::text(graph, node, "negative_main_prompt") {
+        if let Some(text) = texts::text(graph, node, "negative_main_prompt") {
             self.fields.negative(self.at(node, "negative_main_prompt"), &text.text);
         }
     }

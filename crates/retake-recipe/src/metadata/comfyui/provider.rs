@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
-use super::{cone, values};
+use super::{cone, texts, values};
 
 /// Inputs that hold the prompt, in order of preference. Newer nodes nest the settings of a model under it.
 const PROMPTS: [&str; 8] = [
@@ -95,8 +95,8 @@ pub(super) fn is_other(class: &str) -> bool {
 /// A request to a provider: every value with its node and input.
 #[derive(Debug, Default)]
 pub(super) struct Request<'a> {
-    pub(super) prompt: Option<(&'static str, values::Text<'a>)>,
-    pub(super) negative: Option<(&'static str, values::Text<'a>)>,
+    pub(super) prompt: Option<(&'static str, texts::Text<'a>)>,
+    pub(super) negative: Option<(&'static str, texts::Text<'a>)>,
     pub(super) seed: Option<(&'static str, Cow<'a, Value>)>,
     pub(super) steps: Option<(&'a str, Cow<'a, Value>)>,
     pub(super) model: Option<(&'static str, String)>,
@@ -108,7 +108,7 @@ pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
     let text = |names: &[&'static str]| {
         names
             .iter()
-            .find_map(|name| Some((*name, values::text(graph, node, name)?)))
+            .find_map(|name| Some((*name, texts::text(graph, node, name)?)))
             .filter(|(_, text)| !text.text.trim().is_empty())
     };
     let number = |name: &str| values::number(graph, node, name);

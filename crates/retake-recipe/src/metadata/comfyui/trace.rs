@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::graph::{Graph, Node};
-use super::{provider, values};
+use super::{provider, texts, values};
 
 /// The maximum number of consecutive nodes that are followed.
 const MAX_STEPS: usize = 400;
@@ -348,7 +348,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
         found.extend(own_text(graph, sampler, side).map(|text| (sampler, text)));
     }
     let mut texts: Vec<&str> = Vec::new();
-    for (_, values::Text { text, .. }) in &found {
+    for (_, texts::Text { text, .. }) in &found {
         // Several encoders often get the same text.
         if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
             texts.push(text);
@@ -360,12 +360,12 @@ pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) 
 }
 
 /// Returns the prompt of a sampler that encodes it itself.
-fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<values::Text<'a>> {
+fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<texts::Text<'a>> {
     let names: &[&str] = match side {
         PromptSide::Positive => &OWN_TEXTS,
         PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
     };
-    names.iter().find_map(|name| values::text(graph, sampler, name))
+    names.iter().find_map(|name| texts::text(graph, sampler, name))
 }
 
 /// Collects the texts that a node's conditioning is made from.
@@ -374,7 +374,7 @@ fn conditioning<'a>(
     node: &'a Node,
     side: PromptSide,
     seen: &mut HashSet<&'a str>,
-    found: &mut Vec<(&'a Node, values::Text<'a>)>,
+    found: &mut Vec<(&'a Node, texts::Text<'a>)>,
     is_start: bool,
 ) {
     if seen.len() > MAX_STEPS || !seen.insert(&node.id) || node.class == "ConditioningZeroOut" {
@@ -385,25 +385,24 @@ fn conditioning<'a>(
             let name = name.to_ascii_lowercase();
             name.contains("cond")
                 || name == "clip_regions"
-                || name == "positive"
-                || name == "negative"
+                || side_of(&name).is_some()
                 || PIPES.contains(&name.as_str())
         });
         // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
         let adds = graph.linked(node, "conditioning_to").is_some();
-        let texts = if adds { Vec::new() } else { texts(graph, node, side, leaf) };
+        let texts = if adds { Vec::new() } else { encoded(graph, node, side, leaf) };
         if !texts.is_empty() {
             found.extend(texts.into_iter().map(|text| (node, text)));
             return;
         }
     }
-    let sided = node.has("positive") || node.has("negative");
+    let sided = node.inputs.keys().any(|name| side_of(name).is_some());
     // A node with a single link, such as a timer, passes on what it gets.
     let is_relay = !sided && !is_start && graph.links(node).count() == 1;
     for (name, next, _) in graph.links(node) {
         let leads = match name {
             _ if PIPES.contains(&name) => !node.has(side.name()),
-            "positive" | "negative" => name == side.name(),
+            _ if side_of(name).is_some() => side_of(name) == Some(side),
             "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
             "guider" => true,
             // One encoder for both sides, or only for the positive one.
@@ -411,7 +410,6 @@ fn conditioning<'a>(
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
-            "neg_conditioning" | "negative_conditioning" => side == PromptSide::Negative,
             // Guidance without a negative side.
             "conditioning" if is_start || node.class.ends_with("Guider") => side == PromptSide::Positive,
             _ if sided || is_start => false,
@@ -432,6 +430,19 @@ fn conditioning<'a>(
     }
 }
 
+/// Returns the side that an input with conditioning belongs to: `positive`, `neg`, `base_positive`.
+fn side_of(name: &str) -> Option<PromptSide> {
+    let holds_text = ["prompt", "text"].iter().any(|part| name.contains(part));
+    match name {
+        "positive" | "pos" => Some(PromptSide::Positive),
+        "negative" | "neg" | "neg_conditioning" => Some(PromptSide::Negative),
+        _ if holds_text || leads_aside(name) => None,
+        _ if name.contains("positive") => Some(PromptSide::Positive),
+        _ if name.contains("negative") => Some(PromptSide::Negative),
+        _ => None,
+    }
+}
+
 /// Returns whether an input leads to something else than conditioning. An image may have been made from another prompt.
 fn leads_aside(name: &str) -> bool {
     ASIDE.contains(&name) || ["image", "pixels", "samples", "latent", "video"].iter().any(|part| name.contains(part))
@@ -443,7 +454,7 @@ fn encodes_negative(graph: &Graph, place: usize) -> bool {
 }
 
 /// Returns the texts that a node encodes for one side.
-fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<values::Text<'a>> {
+fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<texts::Text<'a>> {
     // One node with both sides, such as a loader that encodes.
     let both: [&str; 5] = match side {
         PromptSide::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
@@ -451,10 +462,10 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
     };
     let is_loader =
         |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || (node.has("ckpt_name") && node.has(name));
-    let own: Vec<values::Text<'a>> = both
+    let own: Vec<texts::Text<'a>> = both
         .iter()
         .filter(|name| !["positive", "negative"].contains(name) || is_loader(name))
-        .filter_map(|name| values::text(graph, node, name))
+        .filter_map(|name| texts::text(graph, node, name))
         .collect();
     if !own.is_empty() {
         return own;
@@ -462,7 +473,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
     if both.iter().any(|name| node.has(name)) && !node.has("text") {
         return Vec::new();
     }
-    const ENCODED: [&str; 15] = [
+    const ENCODED: [&str; 17] = [
         "text",
         "text_g",
         "text_l",
@@ -477,6 +488,8 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
         "string",
         "populated_text",
         "user_prompt",
+        "global_prompt",
+        "local_prompts",
         "tags",
     ];
     // A node at the end of a conditioning chain that contains a text encodes it, whatever its name.
@@ -487,7 +500,7 @@ fn texts<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> 
     if !encodes {
         return Vec::new();
     }
-    ENCODED.iter().filter_map(|name| values::text(graph, node, name)).collect()
+    ENCODED.iter().filter_map(|name| texts::text(graph, node, name)).collect()
 }
 
 /// The model of a sampler: the node that loads it, its name, and the LoRAs in the order of application.

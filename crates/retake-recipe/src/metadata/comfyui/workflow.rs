@@ -53,6 +53,8 @@ struct Scope<'a> {
     promoted: Promoted,
     /// The scopes of the nodes that represent subgraphs.
     within: HashMap<String, usize>,
+    /// The links that the editor found for nodes which supply others everywhere: the source of each input of a node.
+    broadcast: HashMap<(String, u64), (String, u64)>,
 }
 
 struct Unfolding<'a> {
@@ -102,6 +104,7 @@ impl<'a> Unfolding<'a> {
                 .collect(),
             promoted: around.map(|(_, node)| Promoted::of(graph, node)).unwrap_or_default(),
             within: HashMap::new(),
+            broadcast: broadcast_links(graph),
         });
         for (id, node) in nodes {
             let runs = !matches!(mode(node), MUTED | BYPASSED);
@@ -134,6 +137,14 @@ impl<'a> Unfolding<'a> {
                 }
                 for (name, broadcast) in everywhere.supplied(place, node) {
                     if let Some(End::Node(from, slot)) = self.by_link(place, broadcast, 0) {
+                        inputs.insert(name.to_owned(), json!([from, slot]));
+                    }
+                }
+                for (slot, input) in (0_u64..).zip(list(node, "inputs")) {
+                    if let Some((from, output)) = scope.broadcast.get(&(id.clone(), slot))
+                        && let Some(name) = input.get("name").and_then(Value::as_str)
+                        && let Some(End::Node(from, slot)) = self.follow(place, from, *output, 0)
+                    {
                         inputs.insert(name.to_owned(), json!([from, slot]));
                     }
                 }
@@ -274,6 +285,17 @@ impl<'a> Everywhere<'a> {
         });
         found.collect()
     }
+}
+
+/// Returns the links that `Anything Everywhere` found when the graph was saved, by the input that each leads to.
+fn broadcast_links(graph: &Value) -> HashMap<(String, u64), (String, u64)> {
+    let found = graph.pointer("/extra/ue_links").and_then(Value::as_array).into_iter().flatten();
+    let ends = found.filter_map(|link| {
+        let number = |name: &str| link.get(name)?.as_u64();
+        let to = (id(link.get("downstream")?)?, number("downstream_slot")?);
+        Some((to, (id(link.get("upstream")?)?, number("upstream_slot")?)))
+    });
+    ends.take(MAX_NODES).collect()
 }
 
 fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {

@@ -1,0 +1,434 @@
+//! Resolves the texts of inputs through links: joins, replacements, styles and language models, followed to where a person
+//! typed them.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::graph::{Graph, Input, Node};
+use super::values::{MAX_ASKED, MAX_DEPTH, STEPS};
+use crate::recipe::MAX_PROMPT_BYTES;
+
+/// The inputs that hold a text; `populated_text` is the result of a wildcard.
+const TEXTS: [&str; 24] = [
+    "populated_text",
+    "text",
+    "Text",
+    "string",
+    "String",
+    "value",
+    "prompt",
+    "prompt_text",
+    "text_positive",
+    "positive",
+    "wildcard_text",
+    "text_g",
+    "input",
+    "any",
+    "source",
+    "input_text",
+    "multi_line_prompt",
+    "text_value",
+    "string_value",
+    "Prompt",
+    "positive_prompt",
+    "text_1",
+    "default_value",
+    "negative",
+];
+/// The inputs of a joining node that hold what is put between its texts.
+const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
+/// What some joining nodes put between their texts, which is not in the file.
+const JOINS: [(&str, &str); 3] = [("ConcatText_Zho", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
+/// Parts of class names of nodes that output the text they contain.
+const PLAIN: [&str; 22] = [
+    "primitive",
+    "string",
+    "text",
+    "prompt",
+    "wildcard",
+    "show",
+    "preview",
+    "note",
+    "concat",
+    "join",
+    "combine",
+    "switch",
+    "reroute",
+    "multiline",
+    "input",
+    "any",
+    "convert",
+    "replace",
+    "style",
+    "constant",
+    "positive",
+    "negative",
+];
+/// The names of the style that adds nothing.
+const NO_STYLES: [&str; 3] = ["No Style", "None", "none"];
+/// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
+const RUNTIME: [&str; 22] = [
+    "generate",
+    "llm",
+    "gpt",
+    "ollama",
+    "gemini",
+    "gemma",
+    "enhanceprompt",
+    "qwen",
+    "florence",
+    "caption",
+    "interrog",
+    "tagger",
+    "vlm",
+    "chat",
+    "claude",
+    "openai",
+    "groq",
+    "llama",
+    "joycaption",
+    "moondream",
+    "deepseek",
+    "loadtext",
+];
+
+/// A text with its origin.
+#[derive(Debug, Default)]
+pub(super) struct Text<'a> {
+    pub(super) text: String,
+    /// The language model that rewrote the text when the graph ran; its output is not in the file.
+    pub(super) rewritten_by: Option<&'a Node>,
+}
+
+/// Returns the text of an input, following links; `None` if it was only generated when the graph ran.
+pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<Text<'a>> {
+    let mut search = Search { graph, under_way: HashSet::new(), asked: 0, rewritten_by: None };
+    let text = search.follow(graph.input(node, input)?)?;
+    Some(Text { text, rewritten_by: search.rewritten_by })
+}
+
+/// Returns whether a node generates its text when it runs, so that it is not in the file.
+pub(super) fn is_generated(node: &Node) -> bool {
+    let class = node.class.to_ascii_lowercase();
+    let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+    is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
+}
+
+/// Returns whether a node has the settings of a language model, or calls one, whatever its name. A model that makes images
+/// may have them, too, but then it has steps.
+pub(super) fn is_language_model(node: &Node) -> bool {
+    if STEPS.iter().any(|name| node.has(name)) {
+        return false;
+    }
+    let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
+    node.inputs.values().any(calls)
+        || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+        || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
+}
+
+/// The search for a text.
+struct Search<'a> {
+    graph: &'a Graph,
+    /// The nodes being visited, to detect cycles.
+    under_way: HashSet<usize>,
+    asked: usize,
+    rewritten_by: Option<&'a Node>,
+}
+
+impl<'a> Search<'a> {
+    fn follow(&mut self, input: Input<'a>) -> Option<String> {
+        match input {
+            Input::Literal(Value::String(text)) => Some(text.clone()),
+            Input::Literal(_) => None,
+            Input::Link { node: place, slot } => {
+                self.asked += 1;
+                if self.asked > MAX_ASKED || self.under_way.len() > MAX_DEPTH || !self.under_way.insert(place) {
+                    return None;
+                }
+                let found = self.graph.node(place).and_then(|node| self.output_text(node, slot));
+                // Two inputs may come from one node.
+                self.under_way.remove(&place);
+                found
+            }
+        }
+    }
+
+    fn input(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        self.follow(self.graph.input(node, name)?)
+    }
+
+    /// Returns the text that a node outputs.
+    fn output_text(&mut self, node: &'a Node, slot: u64) -> Option<String> {
+        let class = node.class.to_ascii_lowercase();
+        let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+        if is_generated(node) {
+            return self.rewritten(node);
+        }
+        // What it displays is that of the run before.
+        if self.graph.linked(node, "passthrough").is_some() {
+            return self.input(node, "passthrough");
+        }
+        if let Some(template) = node.inputs.get("text").and_then(Value::as_str).filter(|_| node.has("output_type")) {
+            return self.filled(node, template);
+        }
+        if let Some(expression) = node.inputs.get("python_expression").and_then(Value::as_str) {
+            return self.sum(node, expression);
+        }
+        if class.contains("stringfunction") {
+            return self.string_function(node);
+        }
+        if node.has("find") && node.has("replace") {
+            let (text, find) = (self.input(node, "string")?, self.input(node, "find")?);
+            // If the replacement is unknown, so is the text.
+            let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
+            return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
+        }
+        if node.has("regex_pattern") {
+            return self.replaced_by_pattern(node);
+        }
+        if node.has("find1") && node.has("replace1") {
+            return self.replaced(node);
+        }
+        let delimited = DELIMITERS.iter().any(|name| node.has(name));
+        if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
+            return self.joined(node);
+        }
+        if !is(&PLAIN) {
+            let is_only = node.inputs.values().filter(|value| value.is_string() || value.is_array()).count() == 1;
+            return TEXTS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).filter(|_| is_only).map(str::to_owned);
+        }
+        // What is added to the text is part of it.
+        if ["prefix", "suffix"].iter().any(|name| self.graph.linked(node, name).is_some()) {
+            return self.joined(node);
+        }
+        // A choice of styles, none of which was made.
+        let styles = ["styles", "style"].iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        let is_unstyled = class.contains("style") && styles.is_some_and(|style| NO_STYLES.contains(&style));
+        if is_unstyled && !TEXTS.iter().any(|name| node.has(name)) {
+            return Some(String::new());
+        }
+        // One text for each side, in this order.
+        let sides = [("positive", "negative"), ("text_positive", "text_negative")];
+        if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| node.has(one) && node.has(other)) {
+            return self.input(node, if slot == 1 { negative } else { positive });
+        }
+        // A node that displays a text also stores one, but that of the run before.
+        TEXTS.iter().find_map(|name| self.input(node, name))
+    }
+
+    /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
+    /// model rewrites prompts for that image.
+    fn rewritten(&mut self, node: &'a Node) -> Option<String> {
+        const GIVEN: [&str; 9] =
+            ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
+        let class = node.class.to_ascii_lowercase();
+        let enhances = class.contains("enhance") || class.contains("ltx");
+        // It goes on with a conversation, of which its text is only the last question.
+        if self.graph.linked(node, "messages").is_some() {
+            return None;
+        }
+        let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
+        if sees && !enhances {
+            return None;
+        }
+        let text = GIVEN.iter().find_map(|name| self.request(node, name)).filter(|text| !text.trim().is_empty())?;
+        self.rewritten_by = self.rewritten_by.or(Some(node));
+        Some(text)
+    }
+
+    /// Returns the text in an input of a language model, without the instruction that it may be joined with.
+    fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
+        const INSTRUCTS: [&str; 5] =
+            ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
+        const ASKS: [&str; 7] = ["transform ", "rewrite ", "expand ", "enhance ", "improve ", "convert ", "refine "];
+        let input = self.graph.input(node, name)?;
+        let whole = self.follow(input)?;
+        let is_instruction = |text: &str| {
+            let text = text.trim_start().to_lowercase();
+            let asks = ASKS.iter().any(|verb| text.starts_with(verb));
+            let addresses =
+                ["you are an expert", "you are an ai ", "you are a prompt", "your task is", "i want you to"];
+            text.starts_with("you are ")
+                || addresses.iter().any(|part| text.contains(part))
+                || INSTRUCTS.iter().any(|part| text.contains(part))
+                || asks && ["prompt", "following"].iter().any(|part| text.contains(part))
+        };
+        let Input::Link { node: from, .. } = input else { return Some(whole) };
+        let parts: Vec<String> = match self.graph.node(from) {
+            Some(join) if is_instruction(&whole) => {
+                let names: Vec<&str> =
+                    join.inputs.keys().map(String::as_str).filter(|name| is_text_input(name)).collect();
+                names.into_iter().filter_map(|name| self.input(join, name)).collect()
+            }
+            _ => return Some(whole),
+        };
+        let mut asked = parts.into_iter().filter(|part| !part.trim().is_empty() && !is_instruction(part));
+        // An instruction alone is not a prompt.
+        asked.next().filter(|_| asked.next().is_none())
+    }
+
+    /// Applies the replacement of a regular expression that is plain text; the result of others is unknown.
+    fn replaced_by_pattern(&mut self, node: &'a Node) -> Option<String> {
+        let text = ["string", "source_string", "text"].iter().find_map(|name| self.input(node, name))?;
+        let pattern = self.input(node, "regex_pattern")?;
+        if pattern.is_empty() {
+            return Some(text);
+        }
+        let is_plain =
+            |text: &str| !text.contains(['\\', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$']);
+        let ignores_case = node.inputs.get("case_insensitive") == Some(&Value::Bool(true))
+            || node.inputs.get("case_sensitive") == Some(&Value::Bool(false));
+        let has_other_case =
+            ignores_case && text.to_lowercase().contains(&pattern.to_lowercase()) && !text.contains(&pattern);
+        if !is_plain(&pattern) || has_other_case {
+            return None;
+        }
+        if !text.contains(&pattern) {
+            return Some(text);
+        }
+        let replacement = ["replace", "replacement"].iter().find_map(|name| self.input(node, name))?;
+        Some(text.replace(&pattern, &replacement))
+            .filter(|text| is_plain(&replacement) && text.len() <= MAX_PROMPT_BYTES)
+    }
+
+    /// Applies the numbered replacements of a node.
+    fn replaced(&mut self, node: &'a Node) -> Option<String> {
+        let mut text = ["prompt", "text", "string"].iter().find_map(|name| self.input(node, name))?;
+        for number in 1.. {
+            let find = format!("find{number}");
+            if !node.has(&find) {
+                break;
+            }
+            let find = self.input(node, &find)?;
+            if !find.is_empty() && text.contains(&find) {
+                text = text.replace(&find, &self.input(node, &format!("replace{number}"))?);
+            }
+            if text.len() > MAX_PROMPT_BYTES {
+                return None;
+            }
+        }
+        Some(text)
+    }
+
+    /// Fills in a template with the texts of inputs: `a photo of %aux%`.
+    fn filled(&mut self, node: &'a Node, template: &str) -> Option<String> {
+        let mut filled = String::new();
+        for (place, part) in template.split('%').enumerate() {
+            match node.inputs.keys().find(|name| place % 2 == 1 && name.eq_ignore_ascii_case(part)) {
+                Some(name) => filled.push_str(&self.input(node, name)?),
+                None if place % 2 == 1 => return None,
+                None => filled.push_str(part),
+            }
+            if filled.len() > MAX_PROMPT_BYTES {
+                return None;
+            }
+        }
+        Some(filled)
+    }
+
+    /// Joins texts as an expression in Python does: variables and literals with a plus between them.
+    fn sum(&mut self, node: &'a Node, expression: &str) -> Option<String> {
+        let mut sum = String::new();
+        for term in expression.split('+').map(str::trim) {
+            let literal = ['"', '\''].iter().find_map(|quote| term.strip_prefix(*quote)?.strip_suffix(*quote));
+            match literal {
+                Some(literal) if literal.contains(['"', '\'', '\\']) => return None,
+                Some(literal) => sum.push_str(literal),
+                None => sum.push_str(&self.input(node, term)?),
+            }
+        }
+        Some(sum).filter(|sum| sum.len() <= MAX_PROMPT_BYTES)
+    }
+
+    /// Appends or replaces according to the node's settings.
+    fn string_function(&mut self, node: &'a Node) -> Option<String> {
+        let parts: Vec<String> = ["text_a", "text_b", "text_c"]
+            .iter()
+            .map(|name| if node.has(name) { self.input(node, name) } else { Some(String::new()) })
+            .collect::<Option<_>>()?;
+        let [a, b, c] = parts.as_slice() else { return None };
+        match node.inputs.get("action").and_then(Value::as_str) {
+            Some("replace") if !b.is_empty() => Some(a.replace(b, c)).filter(|text| text.len() <= MAX_PROMPT_BYTES),
+            Some("append") => {
+                let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
+                let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+                let joined = if tidy { tidied(&parts.join(", ")) } else { parts.concat() };
+                Some(joined).filter(|text| text.len() <= MAX_PROMPT_BYTES)
+            }
+            _ => None,
+        }
+    }
+
+    /// Joins the input texts of a node, in the order of its inputs.
+    fn joined(&mut self, node: &'a Node) -> Option<String> {
+        let own = || JOINS.iter().find(|(class, _)| *class == node.class).map(|(_, delimiter)| *delimiter);
+        let given = DELIMITERS.iter().find_map(|name| node.inputs.get(*name)?.as_str());
+        let delimiter = given.or_else(own).unwrap_or(" ");
+        let delimiter = match delimiter {
+            "\\n" | "newline" => "\n",
+            "none" => "",
+            "space" => " ",
+            "comma" => ",",
+            delimiter => delimiter,
+        };
+        let mut parts = Vec::new();
+        let mut length = 0;
+        let mut names: Vec<&String> =
+            node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)).collect();
+        // These state their places, whatever their order.
+        names.sort_by_key(|name| match name.as_str() {
+            "prepend" => -1,
+            "append" => 1,
+            _ => 0,
+        });
+        for name in names {
+            let Some(input @ (Input::Literal(Value::String(_)) | Input::Link { .. })) = self.graph.input(node, name)
+            else {
+                continue;
+            };
+            // One unknown part makes the whole unknown; so does one that is too long for a prompt.
+            let part = self.follow(input)?;
+            length += part.len();
+            if length > MAX_PROMPT_BYTES {
+                return None;
+            }
+            parts.push(part);
+        }
+        parts.retain(|part| !part.is_empty());
+        (!parts.is_empty()).then(|| parts.join(delimiter))
+    }
+}
+
+/// Removes empty tags and superfluous white space from a list of tags.
+fn tidied(tags: &str) -> String {
+    let mut tidy = String::with_capacity(tags.len());
+    for part in tags.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",").chars() {
+        if part != ',' || !tidy.ends_with(',') {
+            tidy.push(part);
+        }
+    }
+    tidy
+}
+
+/// Returns whether an input of a joining node is one of its texts rather than one of its options.
+fn is_text_input(name: &str) -> bool {
+    const OPTIONS: [&str; 10] = [
+        "clean_whitespace",
+        "linebreak_addition",
+        "mode",
+        "action",
+        "tidy_tags",
+        "strip",
+        "newline",
+        "add_comma",
+        "seed",
+        "trim",
+    ];
+    let lower = name.to_ascii_lowercase();
+    !OPTIONS.contains(&lower.as_str())
+        && (["text", "string", "prompt", "input", "str", "value", "any", "tag", "prefix", "suffix", "positive", "part", "prepend", "body", "append"]
+            .iter()
+            .any(|part| lower.starts_with(part) || lower.ends_with(part))
+            || lower.len() == 1)
+}
