@@ -39,6 +39,10 @@ fn numbers_that_nodes_compute() {
     let operation = |name: &str| json!({"class_type": "easy mathInt", "inputs": {"a": 8, "b": 3, "operation": name}});
     assert_eq!((steps_of(operation("add")), steps_of(operation("other"))), (Some(11), None));
     assert_eq!(steps_of(json!({"class_type": "SimpleMath+", "inputs": {"value": "a*2", "a": 8}})), Some(16));
+    let formula = json!({"class_type": "DataMonitor", "inputs": {"text": "[8, %AUX%][%aux2% > 0]", "output_type": "FORMULA", "aux": 11, "aux2": ["14", 0]}});
+    assert_eq!(steps_of(formula), Some(11));
+    let left = json!({"class_type": "Strength To Steps", "inputs": {"desired_steps": 4, "strength_percent": 25.5}});
+    assert_eq!(steps_of(left), Some(16), "all steps, not those that are left");
     let unknown = json!({"class_type": "Math", "inputs": {"expression": "a * 2", "a": ["15", 0]}});
     assert_eq!(steps_of(unknown), None, "the size of an image is not in the file");
 }
@@ -54,25 +58,6 @@ fn computations_that_double_with_every_level_end() {
     let mut graph = with(nodes);
     graph["3"]["inputs"]["steps"] = json!(["n0", 0]);
     assert_eq!(of(&graph).recipe.steps, None);
-}
-
-#[test]
-fn texts_replaced_by_a_pattern() {
-    let prompt_of = |inputs: Value| {
-        let mut graph = with(json!({"13": {"class_type": "Regex_Replace", "inputs": inputs}}));
-        graph["6"]["inputs"]["text"] = json!(["13", 0]);
-        of(&graph).recipe.prompt
-    };
-    let replaced = |pattern: &str, replacement: &str| {
-        prompt_of(
-            json!({"source_string": "subj and a cat", "regex_pattern": pattern, "replacement": replacement, "case_sensitive": false}),
-        )
-    };
-    assert_eq!(replaced("subj", "a dog"), "a dog and a cat");
-    assert_eq!(replaced("bird", "a dog"), "subj and a cat");
-    // Not evaluated: what comes of them is not known.
-    assert_eq!((replaced("s.*j", "a dog"), replaced("Subj", "a dog"), replaced("subj", "\\0")), Default::default());
-    assert_eq!(prompt_of(json!({"string": "a cat", "regex_pattern": "cat", "replace": "dog"})), "a dog");
 }
 
 #[test]
@@ -111,56 +96,6 @@ fn numbers_of_sliders() {
 }
 
 #[test]
-fn instructions_to_language_models_are_not_prompts() {
-    let prompt_of = |nodes: Value| {
-        let mut graph = with(nodes);
-        graph["6"]["inputs"]["text"] = json!(["13", 0]);
-        of(&graph).recipe.prompt
-    };
-    let instruction = "Forget any previous conversation.\n\nYou are an expert in crafting texts.";
-    let join =
-        |parts: Value| json!({"class_type": "Text Concatenate", "inputs": {"text_a": instruction, "text_b": parts}});
-    let model = json!({"class_type": "OllamaGenerate", "inputs": {"prompt": ["14", 0], "model": "x"}});
-    assert_eq!(prompt_of(json!({"13": model, "14": join(json!("a cat"))})), "a cat");
-    assert_eq!(
-        prompt_of(json!({"13": model, "14": join(json!(["15", 0])), "15": {"class_type": "Tagger", "inputs": {}}})),
-        ""
-    );
-    let conversation =
-        json!({"class_type": "ChatLLM", "inputs": {"prompt": "Which of them is shorter?", "messages": ["14", 0]}});
-    assert_eq!(
-        prompt_of(json!({"13": conversation, "14": {"class_type": "ChatMessages", "inputs": {"text": "a cat"}}})),
-        ""
-    );
-}
-
-#[test]
-fn prompts_on_the_way_through_other_nodes() {
-    // Both sides in one node, under the name of a library.
-    let graph = with(json!({
-        "3": {"class_type": "VideoSampler", "inputs": {"seed": 7, "steps": 20, "cfg": 5, "model": ["4", 0], "text_embeds": ["6", 0], "samples": ["5", 0]}},
-        "6": {"class_type": "VideoTextEncode", "inputs": {"positive_prompt": "cat", "negative_prompt": "dog", "t5": ["12", 0]}},
-    }));
-    let recipe = of(&graph).recipe;
-    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("cat", Some("dog")));
-    // A timer between the guider and the sampler.
-    let graph = with(json!({
-        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["13", 0], "guider": ["14", 0], "sigmas": ["16", 0], "latent_image": ["5", 0]}},
-        "13": {"class_type": "RandomNoise", "inputs": {"noise_seed": 7}},
-        "14": {"class_type": "TimerStart", "inputs": {"name": "a timer, started", "passthrough": ["15", 0]}},
-        "15": {"class_type": "CFGGuider", "inputs": {"cfg": 1, "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0]}},
-        "16": {"class_type": "BasicScheduler", "inputs": {"steps": 4, "model": ["4", 0]}}
-    }));
-    let recipe = of(&graph).recipe;
-    assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("a cat", Some("dog")));
-    // A sampler that names neither seed nor steps.
-    let graph = with(
-        json!({"3": {"class_type": "VideoSampler", "inputs": {"model": ["4", 0], "positive": ["6", 0], "image": ["11", 0]}}}),
-    );
-    assert_eq!(of(&graph).recipe.prompt, "a cat");
-}
-
-#[test]
 fn what_an_image_was_made_from_is_not_the_prompt_of_another() {
     // One encoder for the positive side only: its text is not the negative prompt.
     let graph = with(json!({
@@ -175,4 +110,34 @@ fn what_an_image_was_made_from_is_not_the_prompt_of_another() {
         "13": {"class_type": "PictureApi", "inputs": {"prompt": "a dog in the rain", "seed": 4}}
     }));
     assert_eq!(of(&graph).recipe.prompt, "");
+}
+
+/// Positions that nodes compute, and switches in front of which nothing is connected.
+#[test]
+fn positions_of_switches() {
+    let prompt_of = |switch: Value| {
+        let graph = with(json!({
+            "6": {"class_type": "CLIPTextEncode", "inputs": {"text": ["13", 0], "clip": ["4", 1]}},
+            "13": switch,
+            "14": {"class_type": "DataMonitor", "inputs": {"text": "[1,2][%aux%]", "output_type": "FORMULA", "aux": ["15", 0]}},
+            "15": {"class_type": "Bool", "inputs": {"value": true}},
+            "16": {"class_type": "Text", "inputs": {"text": "a cat"}},
+            "17": {"class_type": "Text", "inputs": {"text": "a dog"}},
+            "18": {"class_type": "Any Switch (rgthree)", "inputs": {}},
+            "19": {"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["18", 0]}},
+            "20": {"class_type": "Or", "inputs": {"a": ["21", 0]}},
+            "21": {"class_type": "IsEmpty", "inputs": {}}
+        }));
+        of(&graph).recipe.prompt
+    };
+    let numbered = json!({"class_type": "UniversalSwitch", "inputs": {"selection_in": ["14", 0], "input1": ["16", 0], "input2": ["17", 0]}});
+    assert_eq!(prompt_of(numbered), "a dog");
+    let first = json!({"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["19", 0], "any_02": ["16", 0], "any_03": ["17", 0]}});
+    assert_eq!(prompt_of(first), "a cat");
+    // Nothing in the file states the position, which does not matter if both are the same.
+    let either = |one: &str, other: &str| json!({"class_type": "ComfySwitchNode", "inputs": {"switch": ["20", 0], "on_true": [one, 0], "on_false": [other, 0]}});
+    assert_eq!((prompt_of(either("16", "16")), prompt_of(either("16", "17"))), ("a cat".to_owned(), String::new()));
+    // A position that depends on the switch itself.
+    let circular = json!({"class_type": "UniversalSwitch", "inputs": {"selection_in": ["13", 0], "input1": ["16", 0], "input2": ["17", 0]}});
+    assert_eq!(prompt_of(circular), "");
 }

@@ -34,6 +34,10 @@ impl<'a> Formula<'a> {
         if let Some(expression) = expression {
             return Some(Formula::Expression(expression));
         }
+        // How many steps leave this many at this strength.
+        if node.has("desired_steps") && node.has("strength_percent") {
+            return Some(Formula::Expression("round(desired_steps / (strength_percent / 100))"));
+        }
         if !(node.has("a") && node.has("b")) {
             return None;
         }
@@ -186,7 +190,8 @@ impl<'a> Parser<'a, '_> {
         }
         let base = self.operand()?;
         // Some packs write powers like this.
-        let power = if self.take("**") || self.take("^") { self.nested(Parser::signed)? } else { return Some(sign * base) };
+        let power =
+            if self.take("**") || self.take("^") { self.nested(Parser::signed)? } else { return Some(sign * base) };
         Some(sign * known(base, power, f64::powf))
     }
 
@@ -308,9 +313,27 @@ mod tests {
     fn what_cannot_be_computed_is_unknown() {
         let deep = format!("{}1{}", "(".repeat(200), ")".repeat(200));
         let powers = "2**".repeat(100) + "2";
-        for expression in
-            ["", "c", "a +", "a b", "1/0", "sin(a)", "(a", "Node.steps", "é", "1e400", "[a, b]", "[a, b][2]", "[a][c]", "min(a, c)", "a if c else b", "c ** 0", "%a", &deep, &powers]
-        {
+        for expression in [
+            "",
+            "c",
+            "a +",
+            "a b",
+            "1/0",
+            "sin(a)",
+            "(a",
+            "Node.steps",
+            "é",
+            "1e400",
+            "[a, b]",
+            "[a, b][2]",
+            "[a][c]",
+            "min(a, c)",
+            "a if c else b",
+            "c ** 0",
+            "%a",
+            &deep,
+            &powers,
+        ] {
             assert_eq!(result(expression), None, "{expression}");
         }
     }

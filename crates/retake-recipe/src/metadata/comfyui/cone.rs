@@ -103,7 +103,8 @@ fn only_number<'a>(node: &'a Node, part: &str, without: &[&str]) -> Option<&'a s
     found.next().filter(|_| found.next().is_none()).map(|(name, _)| name.as_str())
 }
 
-fn is_text(name: &str) -> bool {
+/// Returns whether an input holds a text that may be a prompt, by its name.
+pub(super) fn is_text(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     TEXTS.iter().any(|part| name.contains(part)) && !OTHERS.iter().any(|part| name.contains(part))
 }

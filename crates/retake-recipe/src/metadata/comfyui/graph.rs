@@ -122,7 +122,9 @@ impl Graph {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
         let (connects, visits) = (|value: &Value| self.is_connected(value, left), Cell::new(MAX_VISITS));
-        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value, &visits), connects) else { return here };
+        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value, &visits), connects) else {
+            return here;
+        };
         match node.inputs.get(input) {
             Some(value) => match self.link(value) {
                 Some((next, slot)) => self.chosen(next, slot, left),

@@ -8,10 +8,12 @@
 
 mod arithmetic;
 mod classes;
+mod conditioning;
 mod cone;
 mod fingerprint;
 mod graph;
 pub(crate) mod listing;
+mod model;
 mod promoted;
 mod provider;
 mod switches;
@@ -29,8 +31,9 @@ use super::container::{Format, Slot, Texts};
 use super::fields::{self, At, Fields, at};
 use super::{Candidate, Generator, Pass, a1111, json};
 use crate::Hash;
+use conditioning::PromptSide;
 use graph::{Graph, Node, is_queued};
-use trace::{Outputs, PromptSide};
+use trace::Outputs;
 use workflow::is_workflow;
 
 /// Reads ComfyUI's graphs.
@@ -239,7 +242,7 @@ impl<'a> GraphReader<'a> {
                 let request = provider::request(graph, maker);
                 (request.prompt.map(|(_, text)| text.text), request.seed.map(|(_, seed)| seed))
             } else {
-                let prompt = trace::prompt(graph, maker, PromptSide::Positive).map(|prompt| prompt.text);
+                let prompt = conditioning::prompt(graph, maker, PromptSide::Positive).map(|prompt| prompt.text);
                 (prompt, trace::setting(graph, maker, SEED.0, SEED.1).map(|(_, seed)| seed))
             };
             let place = format!("node {}, saved by node {label}", maker.label());
@@ -327,7 +330,7 @@ impl<'a> GraphReader<'a> {
 
     fn prompts(&mut self, sampler: &'a Node) {
         for (side, name) in [(PromptSide::Positive, "positive"), (PromptSide::Negative, "negative")] {
-            let Some(prompt) = trace::prompt(self.graph, sampler, side) else { continue };
+            let Some(prompt) = conditioning::prompt(self.graph, sampler, side) else { continue };
             let rule = format!("{name} side of {}: {}", sampler.label(), labels(&prompt.nodes));
             let from = at(self.index, self.rewritten(rule, prompt.rewritten_by));
             match side {
@@ -371,7 +374,7 @@ impl<'a> GraphReader<'a> {
     }
 
     fn model(&mut self, base: &'a Node) {
-        let model = trace::model(self.graph, base);
+        let model = model::model(self.graph, base);
         if let Some((node, name)) = model.loader {
             self.fields.model(self.at(node, "the model's name"), &name, None);
         }
@@ -413,8 +416,7 @@ impl<'a> GraphReader<'a> {
 
     /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
-        let mut asking =
-            self.graph.nodes.iter().filter(|node| provider::asks(node) && !texts::is_language_model(node));
+        let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node) && !texts::is_language_model(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
             self.request(node);
         }

@@ -21,7 +21,8 @@ pub(super) fn passed_on<'a>(
     // Two branches and a condition.
     for (on_true, on_false) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
         if node.has(on_true) || node.has(on_false) {
-            let on = set_by(&["switch", "boolean", "cond", "condition", "boolean_value", "value"]).and_then(|on| as_bool(&on));
+            let on = set_by(&["switch", "boolean", "cond", "condition", "boolean_value", "value"])
+                .and_then(|on| as_bool(&on));
             return named(if on? { on_true } else { on_false });
         }
     }

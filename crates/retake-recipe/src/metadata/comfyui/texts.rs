@@ -3,12 +3,15 @@
 
 use std::collections::HashSet;
 
+use regex::{NoExpand, RegexBuilder};
 use serde_json::Value;
 
 use super::graph::{Graph, Input, Node};
 use super::values::{MAX_ASKED, MAX_DEPTH, STEPS};
 use crate::recipe::MAX_PROMPT_BYTES;
 
+/// The maximum size of a compiled regular expression; real ones have a few characters.
+const MAX_PATTERN_BYTES: usize = 1 << 16;
 /// The inputs that hold a text; `populated_text` is the result of a wildcard.
 const TEXTS: [&str; 24] = [
     "populated_text",
@@ -39,7 +42,8 @@ const TEXTS: [&str; 24] = [
 /// The inputs of a joining node that hold what is put between its texts.
 const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
 /// What some joining nodes put between their texts, which is not in the file.
-const JOINS: [(&str, &str); 3] = [("ConcatText_Zho", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
+const JOINS: [(&str, &str); 4] =
+    [("ConcatText_Zho", ", "), ("LayerUtility: TextJoin", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
 /// Parts of class names of nodes that output the text they contain.
 const PLAIN: [&str; 22] = [
     "primitive",
@@ -194,9 +198,20 @@ impl<'a> Search<'a> {
         if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
             return self.joined(node);
         }
+        // A switch whose position is not in the file, if it does not matter.
+        for (one, other) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
+            if node.has(one) && node.has(other) {
+                let text = self.input(node, one)?;
+                return self.input(node, other).filter(|other| *other == text);
+            }
+        }
         if !is(&PLAIN) {
             let is_only = node.inputs.values().filter(|value| value.is_string() || value.is_array()).count() == 1;
-            return TEXTS.iter().find_map(|name| node.inputs.get(*name)?.as_str()).filter(|_| is_only).map(str::to_owned);
+            return TEXTS
+                .iter()
+                .find_map(|name| node.inputs.get(*name)?.as_str())
+                .filter(|_| is_only)
+                .map(str::to_owned);
         }
         // What is added to the text is part of it.
         if ["prefix", "suffix"].iter().any(|name| self.graph.linked(node, name).is_some()) {
@@ -268,28 +283,30 @@ impl<'a> Search<'a> {
         asked.next().filter(|_| asked.next().is_none())
     }
 
-    /// Applies the replacement of a regular expression that is plain text; the result of others is unknown.
+    /// Applies the replacement of a regular expression. The result is unknown if the pattern or the replacement has
+    /// something that only Python knows.
     fn replaced_by_pattern(&mut self, node: &'a Node) -> Option<String> {
         let text = ["string", "source_string", "text"].iter().find_map(|name| self.input(node, name))?;
         let pattern = self.input(node, "regex_pattern")?;
-        if pattern.is_empty() {
-            return Some(text);
-        }
-        let is_plain =
-            |text: &str| !text.contains(['\\', '.', '*', '+', '?', '(', ')', '[', ']', '{', '}', '|', '^', '$']);
-        let ignores_case = node.inputs.get("case_insensitive") == Some(&Value::Bool(true))
-            || node.inputs.get("case_sensitive") == Some(&Value::Bool(false));
-        let has_other_case =
-            ignores_case && text.to_lowercase().contains(&pattern.to_lowercase()) && !text.contains(&pattern);
-        if !is_plain(&pattern) || has_other_case {
-            return None;
-        }
-        if !text.contains(&pattern) {
+        let is = |name: &str, on: bool| node.inputs.get(name) == Some(&Value::Bool(on));
+        let count = ["count", "max_n_replacements"].iter().find_map(|name| node.inputs.get(*name)?.as_i64());
+        let pattern = RegexBuilder::new(&pattern)
+            .case_insensitive(is("case_insensitive", true) || is("case_sensitive", false))
+            .multi_line(is("multiline", true))
+            .dot_matches_new_line(is("dotall", true))
+            .size_limit(MAX_PATTERN_BYTES)
+            .build()
+            .ok()?;
+        if pattern.as_str().is_empty() || !pattern.is_match(&text) {
             return Some(text);
         }
         let replacement = ["replace", "replacement"].iter().find_map(|name| self.input(node, name))?;
-        Some(text.replace(&pattern, &replacement))
-            .filter(|text| is_plain(&replacement) && text.len() <= MAX_PROMPT_BYTES)
+        if replacement.contains('\\') || text.len().checked_mul(replacement.len() + 1)? > MAX_PROMPT_BYTES * 64 {
+            return None;
+        }
+        let count = usize::try_from(count.unwrap_or(0)).unwrap_or(0);
+        let replaced = pattern.replacen(&text, count, NoExpand(&replacement)).into_owned();
+        Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES)
     }
 
     /// Applies the numbered replacements of a node.
@@ -427,8 +444,11 @@ fn is_text_input(name: &str) -> bool {
     ];
     let lower = name.to_ascii_lowercase();
     !OPTIONS.contains(&lower.as_str())
-        && (["text", "string", "prompt", "input", "str", "value", "any", "tag", "prefix", "suffix", "positive", "part", "prepend", "body", "append"]
-            .iter()
-            .any(|part| lower.starts_with(part) || lower.ends_with(part))
+        && ([
+            "text", "string", "prompt", "input", "str", "value", "any", "tag", "prefix", "suffix", "positive", "part",
+            "prepend", "body", "append",
+        ]
+        .iter()
+        .any(|part| lower.starts_with(part) || lower.ends_with(part))
             || lower.len() == 1)
 }

@@ -1,4 +1,4 @@
-//! Traces a graph from the node that saved the image back to its origin: the sampling passes, their prompts, the model.
+//! Traces a graph from the node that saved the image back to its origin: the sampling passes and their settings.
 //!
 //! Nodes are recognised by their inputs rather than their names, since there are thousands of them: a node with a seed,
 //! steps and a positive side is a sampler.
@@ -8,17 +8,18 @@ use std::collections::{HashSet, VecDeque};
 
 use serde_json::Value;
 
+use super::conditioning::OWN_TEXTS;
 use super::graph::{Graph, Node};
-use super::{provider, texts, values};
+use super::{provider, values};
 
 /// The maximum number of consecutive nodes that are followed.
-const MAX_STEPS: usize = 400;
+pub(super) const MAX_STEPS: usize = 400;
 /// The maximum number of nodes considered as the one that saved the image.
 const MAX_OUTPUTS: usize = 100;
 /// The maximum number of passes.
 const MAX_PASSES: usize = 32;
 /// Inputs that do not lead to the image or latent that a node processes.
-const ASIDE: [&str; 34] = [
+pub(super) const ASIDE: [&str; 34] = [
     "model",
     "clip",
     "vae",
@@ -57,7 +58,7 @@ const ASIDE: [&str; 34] = [
     "upscaler",
 ];
 /// Inputs that bundle a model with its prompts.
-const PIPES: [&str; 11] = [
+pub(super) const PIPES: [&str; 11] = [
     "pipe",
     "pipe_in",
     "basic_pipe",
@@ -71,27 +72,8 @@ const PIPES: [&str; 11] = [
     "bus",
 ];
 
-/// The inputs that hold the prompt of a sampler that encodes it itself.
-const OWN_TEXTS: [&str; 7] =
-    ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt", "instruction"];
 /// The inputs that hold the guidance scale.
 pub(super) const CFG: [&str; 3] = ["cfg", "guidance_scale", "cfg_scale"];
-
-/// The side of a sampler whose prompt is searched.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PromptSide {
-    Positive,
-    Negative,
-}
-
-impl PromptSide {
-    fn name(self) -> &'static str {
-        match self {
-            PromptSide::Positive => "positive",
-            PromptSide::Negative => "negative",
-        }
-    }
-}
 
 /// Returns the samplers that the image went through on its way to `output`, last first; without an output, those of the
 /// last sampler of the graph, unless another image was saved or shown.
@@ -328,278 +310,4 @@ pub(super) fn setting<'a>(
             None
         })
     })
-}
-
-/// A prompt with its location.
-pub(super) struct Prompt<'a> {
-    pub(super) text: String,
-    /// The nodes that contain it.
-    pub(super) nodes: Vec<&'a Node>,
-    /// The language model that rewrote it when the graph ran.
-    pub(super) rewritten_by: Option<&'a Node>,
-}
-
-/// Returns the prompt of a sampler on one side.
-pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<Prompt<'a>> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
-    conditioning(graph, sampler, side, &mut seen, &mut found, true);
-    if found.is_empty() {
-        found.extend(own_text(graph, sampler, side).map(|text| (sampler, text)));
-    }
-    let mut texts: Vec<&str> = Vec::new();
-    for (_, texts::Text { text, .. }) in &found {
-        // Several encoders often get the same text.
-        if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
-            texts.push(text);
-        }
-    }
-    let text = texts.join("\n");
-    let rewritten_by = found.iter().find_map(|(_, text)| text.rewritten_by);
-    (!found.is_empty()).then(|| Prompt { text, nodes: found.iter().map(|(node, _)| *node).collect(), rewritten_by })
-}
-
-/// Returns the prompt of a sampler that encodes it itself.
-fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<texts::Text<'a>> {
-    let names: &[&str] = match side {
-        PromptSide::Positive => &OWN_TEXTS,
-        PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
-    };
-    names.iter().find_map(|name| texts::text(graph, sampler, name))
-}
-
-/// Collects the texts that a node's conditioning is made from.
-fn conditioning<'a>(
-    graph: &'a Graph,
-    node: &'a Node,
-    side: PromptSide,
-    seen: &mut HashSet<&'a str>,
-    found: &mut Vec<(&'a Node, texts::Text<'a>)>,
-    is_start: bool,
-) {
-    if seen.len() > MAX_STEPS || !seen.insert(&node.id) || node.class == "ConditioningZeroOut" {
-        return;
-    }
-    if !is_start {
-        let leaf = !graph.links(node).any(|(name, ..)| {
-            let name = name.to_ascii_lowercase();
-            name.contains("cond")
-                || name == "clip_regions"
-                || side_of(&name).is_some()
-                || PIPES.contains(&name.as_str())
-        });
-        // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
-        let adds = graph.linked(node, "conditioning_to").is_some();
-        let texts = if adds { Vec::new() } else { encoded(graph, node, side, leaf) };
-        if !texts.is_empty() {
-            found.extend(texts.into_iter().map(|text| (node, text)));
-            return;
-        }
-    }
-    let sided = node.inputs.keys().any(|name| side_of(name).is_some());
-    // A node with a single link, such as a timer, passes on what it gets.
-    let is_relay = !sided && !is_start && graph.links(node).count() == 1;
-    for (name, next, _) in graph.links(node) {
-        let leads = match name {
-            _ if PIPES.contains(&name) => !node.has(side.name()),
-            _ if side_of(name).is_some() => side_of(name) == Some(side),
-            "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
-            "guider" => true,
-            // One encoder for both sides, or only for the positive one.
-            "text_embeds" | "prompt_embeds" => side == PromptSide::Positive || encodes_negative(graph, next),
-            // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
-            "cond1" => side == PromptSide::Positive,
-            "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
-            // Guidance without a negative side.
-            "conditioning" if is_start || node.class.ends_with("Guider") => side == PromptSide::Positive,
-            _ if sided || is_start => false,
-            _ => {
-                let name = name.to_ascii_lowercase();
-                (is_relay && !leads_aside(&name))
-                    || name.contains("cond")
-                    || name == "clip_regions"
-                    || name == "any"
-                    || name.is_empty()
-                    || name.starts_with("input")
-                    || name == "value"
-            }
-        };
-        if let (true, Some(next)) = (leads, graph.node(next)) {
-            conditioning(graph, next, side, seen, found, false);
-        }
-    }
-}
-
-/// Returns the side that an input with conditioning belongs to: `positive`, `neg`, `base_positive`.
-fn side_of(name: &str) -> Option<PromptSide> {
-    let holds_text = ["prompt", "text"].iter().any(|part| name.contains(part));
-    match name {
-        "positive" | "pos" => Some(PromptSide::Positive),
-        "negative" | "neg" | "neg_conditioning" => Some(PromptSide::Negative),
-        _ if holds_text || leads_aside(name) => None,
-        _ if name.contains("positive") => Some(PromptSide::Positive),
-        _ if name.contains("negative") => Some(PromptSide::Negative),
-        _ => None,
-    }
-}
-
-/// Returns whether an input leads to something else than conditioning. An image may have been made from another prompt.
-fn leads_aside(name: &str) -> bool {
-    ASIDE.contains(&name) || ["image", "pixels", "samples", "latent", "video"].iter().any(|part| name.contains(part))
-}
-
-/// Returns whether the node at this index has a text for the negative side.
-fn encodes_negative(graph: &Graph, place: usize) -> bool {
-    graph.node(place).is_some_and(|node| node.inputs.keys().any(|name| name.contains("negative")))
-}
-
-/// Returns the texts that a node encodes for one side.
-fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<texts::Text<'a>> {
-    // One node with both sides, such as a loader that encodes.
-    let both: [&str; 5] = match side {
-        PromptSide::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
-        PromptSide::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
-    };
-    let is_loader =
-        |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || (node.has("ckpt_name") && node.has(name));
-    let own: Vec<texts::Text<'a>> = both
-        .iter()
-        .filter(|name| !["positive", "negative"].contains(name) || is_loader(name))
-        .filter_map(|name| texts::text(graph, node, name))
-        .collect();
-    if !own.is_empty() {
-        return own;
-    }
-    if both.iter().any(|name| node.has(name)) && !node.has("text") {
-        return Vec::new();
-    }
-    const ENCODED: [&str; 17] = [
-        "text",
-        "text_g",
-        "text_l",
-        "clip_g",
-        "clip_l",
-        "t5xxl",
-        "llama",
-        "prompt",
-        "Text",
-        "prompt_text",
-        "prompts",
-        "string",
-        "populated_text",
-        "user_prompt",
-        "global_prompt",
-        "local_prompts",
-        "tags",
-    ];
-    // A node at the end of a conditioning chain that contains a text encodes it, whatever its name.
-    let encodes = leaf
-        || node.has("clip")
-        || node.class.to_ascii_lowercase().contains("encode")
-        || node.class.to_ascii_lowercase().contains("prompt");
-    if !encodes {
-        return Vec::new();
-    }
-    ENCODED.iter().filter_map(|name| texts::text(graph, node, name)).collect()
-}
-
-/// The model of a sampler: the node that loads it, its name, and the LoRAs in the order of application.
-#[derive(Debug, Default)]
-pub(super) struct Model<'a> {
-    pub(super) loader: Option<(&'a Node, String)>,
-    pub(super) loras: Vec<(&'a Node, String, f64)>,
-}
-
-/// Follows a sampler's model to its loader.
-pub(super) fn model<'a>(graph: &'a Graph, sampler: &'a Node) -> Model<'a> {
-    let mut model = Model::default();
-    let mut seen = HashSet::new();
-    let mut next = Some(sampler);
-    while let Some(node) = next {
-        if !seen.insert(&node.id) || seen.len() > MAX_STEPS {
-            break;
-        }
-        // The LoRA nearest to the sampler was applied last.
-        let mut here = loras(graph, node);
-        here.reverse();
-        model.loras.append(&mut here);
-        const NAMES: [&str; 8] = [
-            "ckpt_name",
-            "unet_name",
-            "model_name",
-            "gguf_name",
-            "base_ckpt_name",
-            "model_path",
-            "diffusion_name",
-            "checkpoint",
-        ];
-        // A node that takes a model patches it: the name in it (a motion module, an adapter) is not the model.
-        let patches = ["model", "unet", "MODEL", "model_opt"].iter().any(|name| graph.linked(node, name).is_some());
-        let loaded = NAMES.iter().filter(|_| !patches).find_map(|name| values::name(graph, node, name));
-        if let Some(name) = loaded.filter(|_| node.id != sampler.id || sampler.has("ckpt_name")) {
-            model.loader = Some((node, name));
-            break;
-        }
-        let stack = ["lora_stack", "optional_lora_stack"].iter().find_map(|name| graph.linked(node, name));
-        if let Some(stack) = stack.and_then(|stack| graph.node(stack)) {
-            let mut stacked = loras(graph, stack);
-            stacked.reverse();
-            model.loras.append(&mut stacked);
-        }
-        let by_name = |wanted: &dyn Fn(&str) -> bool| {
-            graph.links(node).find(|(name, _, _)| wanted(name)).map(|(_, next, _)| next)
-        };
-        next = by_name(&|name| name == "model")
-            .or_else(|| by_name(&|name| name == "guider"))
-            .or_else(|| by_name(&|name| name.contains("model") && !ASIDE.contains(&name)))
-            .or_else(|| by_name(&|name| PIPES.contains(&name)))
-            .or_else(|| by_name(&|name| ["unet", "UNET", "MODEL", "any", "input", "value", ""].contains(&name)))
-            .and_then(|place| graph.node(place));
-    }
-    model.loras.reverse();
-    model
-}
-
-/// Returns the LoRAs that a node applies.
-fn loras<'a>(graph: &'a Graph, node: &'a Node) -> Vec<(&'a Node, String, f64)> {
-    let mut found = Vec::new();
-    let number =
-        |name: &str| values::number(graph, node, name).and_then(|value| crate::metadata::fields::number(&value));
-    let mut add = |name: Option<String>, weight: Option<f64>| {
-        if let (Some(name), Some(weight)) = (name.filter(|name| !["None", "none", ""].contains(&name.as_str())), weight)
-        {
-            found.push((node, name, weight));
-        }
-    };
-    if node.has("lora_name") {
-        let weight = ["strength_model", "strength", "lora_model_strength", "weight", "model_strength", "lora_strength"]
-            .iter()
-            .find_map(|name| number(name));
-        add(values::name(graph, node, "lora_name"), weight.or(Some(1.0)));
-    }
-    let count = number("lora_count").or_else(|| number("num_loras"));
-    for (key, value) in &node.inputs {
-        if let (true, Some(lora)) = (key.to_ascii_lowercase().starts_with("lora_"), value.as_object()) {
-            // rgthree: {"on": true, "lora": "x.safetensors", "strength": 0.8}
-            let on = lora.get("on").and_then(Value::as_bool).unwrap_or(true);
-            let name = lora.get("lora").and_then(Value::as_str).map(str::to_owned);
-            add(name.filter(|_| on), lora.get("strength").and_then(Value::as_f64));
-        } else if let Some(number_of) = key.strip_prefix("lora_name_") {
-            // A stacker: lora_name_1, model_str_1 or lora_wt_1, and the number of entries in use.
-            let counts = count.is_none_or(|count| number_of.parse::<f64>().is_ok_and(|place| place <= count));
-            let weight = ["model_str_", "lora_wt_", "model_weight_"]
-                .iter()
-                .find_map(|prefix| number(&format!("{prefix}{number_of}")));
-            add(values::name(graph, node, key).filter(|_| counts), weight);
-        } else if let (Some(number_of), Some(name)) = (key.strip_prefix("lora_"), value.as_str()) {
-            // lora_01 with strength_01; or lora_1 with a switch_1
-            let weight =
-                ["strength_", "model_weight_"].iter().find_map(|prefix| number(&format!("{prefix}{number_of}")));
-            let on = node.inputs.get(&format!("switch_{number_of}")).and_then(Value::as_str) != Some("Off");
-            if weight.is_some() && on {
-                add(Some(name.to_owned()), weight);
-            }
-        }
-    }
-    found
 }

@@ -1,0 +1,222 @@
+//! Finds the prompt of a sampler: its conditioning is followed to the nodes that encode texts, whatever they are called.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::graph::{Graph, Node};
+use super::trace::{ASIDE, MAX_STEPS, PIPES};
+use super::{cone, texts};
+
+/// The inputs that hold the prompt of a sampler that encodes it itself.
+pub(super) const OWN_TEXTS: [&str; 7] =
+    ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt", "instruction"];
+/// The side of a sampler whose prompt is searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PromptSide {
+    Positive,
+    Negative,
+}
+
+impl PromptSide {
+    fn name(self) -> &'static str {
+        match self {
+            PromptSide::Positive => "positive",
+            PromptSide::Negative => "negative",
+        }
+    }
+}
+
+/// A prompt with its location.
+pub(super) struct Prompt<'a> {
+    pub(super) text: String,
+    /// The nodes that contain it.
+    pub(super) nodes: Vec<&'a Node>,
+    /// The language model that rewrote it when the graph ran.
+    pub(super) rewritten_by: Option<&'a Node>,
+}
+
+/// Returns the prompt of a sampler on one side.
+pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<Prompt<'a>> {
+    let mut found = Vec::new();
+    let mut seen = HashSet::new();
+    conditioning(graph, sampler, side, &mut seen, &mut found, true);
+    if found.is_empty() {
+        found.extend(own_text(graph, sampler, side).map(|text| (sampler, text)));
+    }
+    let mut texts: Vec<&str> = Vec::new();
+    for (_, texts::Text { text, .. }) in &found {
+        // Several encoders often get the same text.
+        if !text.trim().is_empty() && !texts.contains(&text.as_str()) {
+            texts.push(text);
+        }
+    }
+    let text = texts.join("\n");
+    let rewritten_by = found.iter().find_map(|(_, text)| text.rewritten_by);
+    (!found.is_empty()).then(|| Prompt { text, nodes: found.iter().map(|(node, _)| *node).collect(), rewritten_by })
+}
+
+/// Returns the prompt of a sampler that encodes it itself.
+fn own_text<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<texts::Text<'a>> {
+    let names: &[&str] = match side {
+        PromptSide::Positive => &OWN_TEXTS,
+        PromptSide::Negative => &["negative", "negative_prompt", "neg_prompt"],
+    };
+    names.iter().find_map(|name| texts::text(graph, sampler, name))
+}
+
+/// Collects the texts that a node's conditioning is made from.
+fn conditioning<'a>(
+    graph: &'a Graph,
+    node: &'a Node,
+    side: PromptSide,
+    seen: &mut HashSet<&'a str>,
+    found: &mut Vec<(&'a Node, texts::Text<'a>)>,
+    is_start: bool,
+) {
+    if seen.len() > MAX_STEPS || !seen.insert(&node.id) || node.class == "ConditioningZeroOut" {
+        return;
+    }
+    if !is_start {
+        let leaf = !graph.links(node).any(|(name, ..)| {
+            let name = name.to_ascii_lowercase();
+            name.contains("cond")
+                || name == "clip_regions"
+                || side_of(&name).is_some()
+                || PIPES.contains(&name.as_str())
+        });
+        // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
+        let adds = graph.linked(node, "conditioning_to").is_some();
+        let texts = if adds { Vec::new() } else { encoded(graph, node, side, leaf) };
+        if !texts.is_empty() {
+            found.extend(texts.into_iter().map(|text| (node, text)));
+            return;
+        }
+    }
+    if encodes_sides(node) {
+        return;
+    }
+    let sided = node.inputs.keys().any(|name| side_of(name).is_some());
+    // A node with a single link, such as a timer, passes on what it gets.
+    let is_relay = !sided && !is_start && graph.links(node).count() == 1;
+    for (name, next, _) in graph.links(node) {
+        let leads = match name {
+            _ if PIPES.contains(&name) => !node.has(side.name()),
+            _ if side_of(name).is_some() => side_of(name) == Some(side),
+            "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
+            "guider" => true,
+            // One encoder for both sides, or only for the positive one.
+            "text_embeds" | "prompt_embeds" => side == PromptSide::Positive || encodes_negative(graph, next),
+            // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
+            "cond1" => side == PromptSide::Positive,
+            "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
+            // Guidance without a negative side.
+            "conditioning" if is_start || node.class.ends_with("Guider") => side == PromptSide::Positive,
+            _ if sided || is_start => false,
+            _ => {
+                let name = name.to_ascii_lowercase();
+                (is_relay && !leads_aside(&name))
+                    || name.contains("cond")
+                    || name == "clip_regions"
+                    || name == "any"
+                    || name.is_empty()
+                    || name.starts_with("input")
+                    || name == "value"
+            }
+        };
+        if let (true, Some(next)) = (leads, graph.node(next)) {
+            conditioning(graph, next, side, seen, found, false);
+        }
+    }
+}
+
+/// Returns the side that an input with conditioning belongs to: `positive`, `neg`, `base_positive`.
+fn side_of(name: &str) -> Option<PromptSide> {
+    let holds_text = ["prompt", "text"].iter().any(|part| name.contains(part));
+    match name {
+        "positive" | "pos" => Some(PromptSide::Positive),
+        "negative" | "neg" | "neg_conditioning" => Some(PromptSide::Negative),
+        _ if holds_text || leads_aside(name) => None,
+        _ if name.contains("positive") => Some(PromptSide::Positive),
+        _ if name.contains("negative") => Some(PromptSide::Negative),
+        _ => None,
+    }
+}
+
+/// Returns whether an input leads to something else than conditioning. An image may have been made from another prompt.
+fn leads_aside(name: &str) -> bool {
+    ASIDE.contains(&name) || ["image", "pixels", "samples", "latent", "video"].iter().any(|part| name.contains(part))
+}
+
+/// Returns whether the node at this index has a text for the negative side.
+fn encodes_negative(graph: &Graph, place: usize) -> bool {
+    graph.node(place).is_some_and(|node| node.inputs.keys().any(|name| name.contains("negative")))
+}
+
+/// Returns whether the sides of a node are texts, although they are called like conditioning: a loader that encodes.
+fn encodes_sides(node: &Node) -> bool {
+    node.has("ckpt_name") && (node.has("positive") || node.has("negative"))
+}
+
+/// Returns the texts that a node encodes for one side.
+fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<texts::Text<'a>> {
+    // One node with both sides, such as a loader that encodes.
+    let both: [&str; 5] = match side {
+        PromptSide::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
+        PromptSide::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
+    };
+    let is_text = |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || encodes_sides(node);
+    let own: Vec<texts::Text<'a>> = both
+        .iter()
+        .filter(|name| !["positive", "negative"].contains(name) || is_text(name))
+        .filter_map(|name| texts::text(graph, node, name))
+        .collect();
+    if !own.is_empty() {
+        return own;
+    }
+    if both.iter().any(|name| node.has(name)) && !node.has("text") {
+        return Vec::new();
+    }
+    const ENCODED: [&str; 17] = [
+        "text",
+        "text_g",
+        "text_l",
+        "clip_g",
+        "clip_l",
+        "t5xxl",
+        "llama",
+        "prompt",
+        "Text",
+        "prompt_text",
+        "prompts",
+        "string",
+        "populated_text",
+        "user_prompt",
+        "global_prompt",
+        "local_prompts",
+        "tags",
+    ];
+    // A node at the end of a conditioning chain that contains a text encodes it, whatever its name.
+    let encodes = leaf
+        || node.has("clip")
+        || node.class.to_ascii_lowercase().contains("encode")
+        || node.class.to_ascii_lowercase().contains("prompt");
+    if !encodes {
+        return Vec::new();
+    }
+    let known: Vec<texts::Text<'a>> = ENCODED.iter().filter_map(|name| texts::text(graph, node, name)).collect();
+    if !known.is_empty() || ENCODED.iter().any(|name| node.has(name)) {
+        return known;
+    }
+    // Encoders of a node's own, each with its text.
+    let is_negative = |name: &str| name.starts_with("neg") || name.contains("negative");
+    let is_text = |name: &str| {
+        !is_negative(name) && (cone::is_text(name) || name.starts_with("pos_") || ["bert", "mt5xl"].contains(&name))
+    };
+    let has_negative = node.inputs.keys().any(|name| is_negative(name));
+    let is_of_side = |name: &&String| match side {
+        PromptSide::Negative if has_negative => is_negative(name),
+        _ => is_text(name),
+    };
+    node.inputs.keys().filter(is_of_side).filter_map(|name| texts::text(graph, node, name)).collect()
+}
