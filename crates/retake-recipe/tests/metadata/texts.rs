@@ -179,3 +179,37 @@ fn conditioning_through_a_pipe_with_short_names() {
     let recipe = of(&graph).recipe;
     assert_eq!((recipe.prompt.as_str(), recipe.negative_prompt.as_deref()), ("a cat", Some("dog")));
 }
+
+#[test]
+fn texts_that_nodes_change_or_choose() {
+    let node = |class: &str, inputs: Value| prompt_through(json!({"13": {"class_type": class, "inputs": inputs}}));
+    assert_eq!(node("Text Find and Replace", json!({"text": "a dog", "find": "dog", "replace": "cat"})), "a cat");
+    assert_eq!(node("CaseConverter", json!({"string": "A Cat", "mode": "lowercase"})), "a cat");
+    assert_eq!(node("CaseConverter", json!({"string": "A Cat", "mode": "Title Case"})), "", "Python's own rules");
+    let rows = |start: u32, most: u32| json!({"multiline_text": "a cat\n\na dog\na bird", "remove_empty_lines": true, "start_index": start, "max_rows": most, "prepend_text": "photo of ", "append_text": ""});
+    assert_eq!(node("CR Prompt List", rows(1, 1)), "photo of a dog");
+    assert_eq!(node("CR Prompt List", rows(1, 9)), "photo of a dog\nphoto of a bird", "one for each image");
+    assert_eq!(node("CR Prompt List", rows(5, 1)), "");
+    // What is chosen at random, or cut out, is not in the file.
+    assert_eq!(node("Text Random Line", json!({"text": "a cat\na dog", "seed": 7})), "");
+    assert_eq!(node("RegexExtract", json!({"string": "a cat", "regex_pattern": "dog", "mode": "First Match"})), "");
+    assert_eq!(node("StringSubstring", json!({"string": "a cat", "start": 2, "end": 5})), "");
+    let outputs = |slot: u32| {
+        let mut graph =
+            with(json!({"13": {"class_type": "Text String", "inputs": {"text": "a cat", "text_b": "a dog"}}}));
+        graph["6"]["inputs"]["text"] = json!(["13", slot]);
+        of(&graph).recipe.prompt
+    };
+    assert_eq!((outputs(0), outputs(1)), ("a cat".to_owned(), "a dog".to_owned()));
+    let shown = json!({"text": "of the run before", "anything": ["5", 0]});
+    assert_eq!(node("easy showAnything", shown), "");
+}
+
+#[test]
+fn a_number_drawn_at_random_is_not_the_seed_it_was_drawn_with() {
+    let mut graph = with(json!({
+        "13": {"class_type": "Random Number", "inputs": {"minimum": 0, "maximum": 1000, "seed": 7}}
+    }));
+    graph["3"]["inputs"]["seed"] = json!(["13", 0]);
+    assert_eq!(of(&graph).recipe.seed, None);
+}

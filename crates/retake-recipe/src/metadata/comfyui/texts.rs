@@ -7,7 +7,7 @@ use regex::{NoExpand, RegexBuilder};
 use serde_json::Value;
 
 use super::graph::{Graph, Input, Node};
-use super::values::{MAX_ASKED, MAX_DEPTH, STEPS};
+use super::values::{self, MAX_ASKED, MAX_DEPTH, STEPS};
 use crate::recipe::MAX_PROMPT_BYTES;
 
 /// The maximum size of a compiled regular expression; real ones have a few characters.
@@ -166,12 +166,17 @@ impl<'a> Search<'a> {
     fn output_text(&mut self, node: &'a Node, slot: u64) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
         let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
+        let has = |names: &[&str]| names.iter().all(|name| node.has(name));
         if is_generated(node) {
             return self.rewritten(node);
         }
-        // What it displays is that of the run before.
+        // What a node displays is the text of the run before; what it passes on is linked.
         if self.graph.linked(node, "passthrough").is_some() {
             return self.input(node, "passthrough");
+        }
+        if is(&["show", "display", "preview"]) && self.graph.links(node).count() == 1 {
+            let (name, ..) = self.graph.links(node).next()?;
+            return self.input(node, name);
         }
         if let Some(template) = node.inputs.get("text").and_then(Value::as_str).filter(|_| node.has("output_type")) {
             return self.filled(node, template);
@@ -182,17 +187,21 @@ impl<'a> Search<'a> {
         if class.contains("stringfunction") {
             return self.string_function(node);
         }
-        if node.has("find") && node.has("replace") {
-            let (text, find) = (self.input(node, "string")?, self.input(node, "find")?);
+        if has(&["find", "replace"]) {
+            let text = ["string", "text"].iter().find_map(|name| self.input(node, name))?;
+            let find = self.input(node, "find")?;
             // If the replacement is unknown, so is the text.
             let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
             return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
-        if node.has("regex_pattern") {
+        if node.has("regex_pattern") && ["replace", "replacement"].iter().any(|name| node.has(name)) {
             return self.replaced_by_pattern(node);
         }
-        if node.has("find1") && node.has("replace1") {
+        if has(&["find1", "replace1"]) {
             return self.replaced(node);
+        }
+        if has(&["start_index", "max_rows"]) {
+            return self.rows(node);
         }
         let delimited = DELIMITERS.iter().any(|name| node.has(name));
         if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
@@ -200,18 +209,19 @@ impl<'a> Search<'a> {
         }
         // A switch whose position is not in the file, if it does not matter.
         for (one, other) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
-            if node.has(one) && node.has(other) {
+            if has(&[one, other]) {
                 let text = self.input(node, one)?;
                 return self.input(node, other).filter(|other| *other == text);
             }
         }
+        // Which line or which part of a text it is depends on the run, or on what is not known here.
+        if is(&["random line", "randomline", "substring", "extract"]) {
+            return None;
+        }
         if !is(&PLAIN) {
             let is_only = node.inputs.values().filter(|value| value.is_string() || value.is_array()).count() == 1;
-            return TEXTS
-                .iter()
-                .find_map(|name| node.inputs.get(*name)?.as_str())
-                .filter(|_| is_only)
-                .map(str::to_owned);
+            let text = TEXTS.iter().find_map(|name| node.inputs.get(*name)?.as_str());
+            return text.filter(|_| is_only).map(str::to_owned);
         }
         // What is added to the text is part of it.
         if ["prefix", "suffix"].iter().any(|name| self.graph.linked(node, name).is_some()) {
@@ -225,11 +235,34 @@ impl<'a> Search<'a> {
         }
         // One text for each side, in this order.
         let sides = [("positive", "negative"), ("text_positive", "text_negative")];
-        if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| node.has(one) && node.has(other)) {
+        if let Some((positive, negative)) = sides.into_iter().find(|(one, other)| has(&[one, other])) {
             return self.input(node, if slot == 1 { negative } else { positive });
         }
-        // A node that displays a text also stores one, but that of the run before.
-        TEXTS.iter().find_map(|name| self.input(node, name))
+        // One text for each output.
+        if has(&["text", "text_b"]) {
+            let names = ["text", "text_b", "text_c", "text_d"];
+            return self.input(node, names.get(usize::try_from(slot).ok()?)?);
+        }
+        let text = TEXTS.iter().find_map(|name| self.input(node, name))?;
+        match node.inputs.get("mode").and_then(Value::as_str).filter(|_| class.contains("case")) {
+            Some("UPPERCASE") => Some(text.to_uppercase()),
+            Some("lowercase") => Some(text.to_lowercase()),
+            Some(_) => None,
+            None => Some(text),
+        }
+    }
+
+    /// Returns the rows of a list of prompts that a node outputs, one for each image.
+    fn rows(&mut self, node: &'a Node) -> Option<String> {
+        let number = |name: &str| usize::try_from(values::number(self.graph, node, name)?.as_u64()?).ok();
+        let (start, most) = (number("start_index")?, number("max_rows")?);
+        let list = ["multiline_text", "prompt", "text"].iter().find_map(|name| self.input(node, name))?;
+        let mut around = |name: &str| if node.has(name) { self.input(node, name) } else { Some(String::new()) };
+        let (before, after) = (around("prepend_text")?, around("append_text")?);
+        let drops_empty = node.inputs.get("remove_empty_lines") == Some(&Value::Bool(true));
+        let lines = list.lines().map(str::trim).filter(|line| !drops_empty || !line.is_empty());
+        let rows: Vec<String> = lines.skip(start).take(most).map(|line| format!("{before}{line}{after}")).collect();
+        Some(rows.join("\n")).filter(|text| !text.is_empty() && text.len() <= MAX_PROMPT_BYTES)
     }
 
     /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the

@@ -43,6 +43,9 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
                     return None;
                 }
                 let node = graph.node(node)?;
+                if is_random(node) {
+                    return None;
+                }
                 if let Some(formula) = Formula::of(node) {
                     return computed(graph, node, formula, name, asked).map(Cow::Owned);
                 }
@@ -69,6 +72,12 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
         }
     }
     None
+}
+
+/// Returns whether a node draws a number between two others, for which it has a seed of its own.
+fn is_random(node: &Node) -> bool {
+    let has = |names: [&str; 3]| names.iter().any(|name| node.has(name));
+    node.has("seed") && has(["min", "minimum", "min_value"]) && has(["max", "maximum", "max_value"])
 }
 
 /// Returns the input that holds the number of a slider: of one axis or of two, each as a whole number or as a fraction.
