@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         ("blind_10", include_str!("blind_10.json")),
         ("blind_11", include_str!("blind_11.json")),
         ("blind_12", include_str!("blind_12.json")),
+        ("blind_13", include_str!("blind_13.json")),
         ("develop_graphs", include_str!("develop_graphs.json")),
     ];
     for (name, rows) in lists {
