@@ -125,3 +125,77 @@ fn links_that_the_editor_found() {
     workflow["extra"] = json!({});
     assert_eq!(prompts(&workflow), Default::default());
 }
+
+/// Returns what is read from a graph with a sampler inside a group node, its conditioning outside and settings in another.
+fn grouped(values: Value) -> String {
+    let input = |name: &str, link: Value| json!({"name": name, "type": "X", "link": link});
+    let value = |name: &str| json!({"name": name, "type": "X", "link": null, "widget": {"name": name}});
+    let output = |name: &str| json!({"name": name, "type": "X", "links": []});
+    let workflow = json!({
+        "nodes": [
+            {"id": 1, "type": "CLIPTextEncode", "inputs": [], "widgets_values": ["a cat"]},
+            {"id": 2, "type": "CLIPTextEncode", "inputs": [], "widgets_values": ["dog"]},
+            {"id": 3, "type": "workflow/Settings", "inputs": [], "outputs": [output("STEPS"), output("LATENT")], "widgets_values": [9, 5, 3.5, "ddim", "simple", 64, 32, 1]},
+            {"id": 4, "type": "workflow>Sampling", "inputs": [input("KSampler positive", json!(1)), input("negative", json!(2)), input("latent", json!(3)), input("steps", json!(4))], "outputs": [output("IMAGE")], "widgets_values": values},
+            {"id": 5, "type": "SaveImage", "inputs": [input("images", json!(5))], "widgets_values": ["x"]}
+        ],
+        "links": [[1, 1, 0, 4, 0, "X"], [2, 2, 0, 4, 1, "X"], [3, 3, 1, 4, 2, "X"], [4, 3, 0, 4, 3, "X"], [5, 4, 0, 5, 0, "X"]],
+        "extra": {"groupNodes": {
+            "Settings": {
+                "nodes": [
+                    {"index": 0, "type": "KSampler Config (rgthree)", "inputs": [], "outputs": [output("STEPS"), output("REFINER_STEP")], "widgets_values": [35, 10, 5.0, "euler", "normal"]},
+                    {"index": 1, "type": "EmptyLatentImage", "inputs": [], "outputs": [output("LATENT")], "widgets_values": [512, 512, 1]}
+                ],
+                "links": [], "external": [[0, 0, "INT"], [1, 0, "LATENT"]], "config": {"0": {"output": {"1": {"visible": false}}}}
+            },
+            "Sampling": {
+                "nodes": [
+                    {"index": 0, "type": "KSampler", "inputs": [input("positive", Value::Null), input("negative", Value::Null), input("latent_image", Value::Null), value("steps"), value("cfg")], "outputs": [output("LATENT")], "widgets_values": [1, "fixed", 20, 8, "euler", "normal", 1]},
+                    {"index": 1, "type": "VAEDecode", "inputs": [input("samples", Value::Null)], "outputs": [output("IMAGE")]}
+                ],
+                "links": [[null, 0, 0, 0, 1, "X"], [null, 0, 0, 1, 2, "X"], [null, 1, 0, 2, 3, "X"], [null, 0, 0, 3, 3, "X"], [0, 0, 1, 0, 9, "X"]], "external": [[1, 0, "IMAGE"]]
+            }
+        }}
+    });
+    line(&read(&png(&[text("workflow", workflow.to_string())])))
+}
+
+#[test]
+fn group_nodes() {
+    let expected = "ComfyUI | prompt=a cat | negative=dog | seed=7 | steps=9 | cfg=6 | sampler=euler | scheduler=normal | size=64x32 | denoise=1";
+    assert_eq!(grouped(json!([7, "fixed", 20, 6, "euler", "normal", 1])), expected);
+    // With another number of values, those of the definition count.
+    let defined = expected.replace("seed=7", "seed=1").replace("cfg=6", "cfg=8");
+    assert_eq!(grouped(json!([7, "fixed"])), defined);
+}
+
+/// An output that is named after a setting passes it on; a queued graph gets the names from the editor's next to it.
+#[test]
+fn outputs_that_are_named_after_settings() {
+    let output = |name: &str, kind: &str| json!({"name": name, "type": kind, "links": []});
+    let outputs =
+        json!([output("WIDTH", "INT"), output("STEPS", "INT"), output("REFINER_STEPS", "INT"), output("SEED", "INT")]);
+    let steps = |slot: u32| {
+        let workflow = json!({
+            "nodes": [
+                {"id": 1, "type": "Selector", "inputs": [], "outputs": outputs, "widgets_values": ["1:1", 20, 6, 7]},
+                {"id": 3, "type": "KSampler", "inputs": [{"name": "steps", "type": "INT", "link": 1, "widget": {"name": "steps"}}, {"name": "seed", "type": "INT", "link": 2, "widget": {"name": "seed"}}], "widgets_values": [1, "fixed", 99, 8, "euler", "normal", 1]},
+                {"id": 5, "type": "SaveImage", "inputs": [{"name": "images", "type": "IMAGE", "link": 3}], "widgets_values": ["x"]}
+            ],
+            "links": [[1, 1, slot, 3, 0, "INT"], [2, 1, 3, 3, 1, "INT"], [3, 3, 0, 5, 0, "IMAGE"]]
+        });
+        let queued = json!({
+            "1": {"class_type": "Selector", "inputs": {"width": "1:1", "Steps": 20, "refiner_steps": 6, "noise": 5, "seed": 7}},
+            "3": {"class_type": "KSampler", "inputs": {"seed": ["1", 3], "steps": ["1", slot], "cfg": 8, "sampler_name": "euler", "scheduler": "normal", "model": ["9", 0], "positive": ["9", 0]}},
+            "5": {"class_type": "SaveImage", "inputs": {"images": ["3", 0]}}
+        });
+        let of = |texts: &[Vec<u8>]| {
+            let recipe = read(&png(texts)).recipe;
+            (recipe.steps, recipe.seed.map(|seed| seed.0))
+        };
+        let editor = text("workflow", workflow.to_string());
+        (of(std::slice::from_ref(&editor)), of(&[text("prompt", queued.to_string()), editor]))
+    };
+    assert_eq!(steps(1), ((Some(20), Some(7)), (Some(20), Some(7))));
+    assert_eq!(steps(2), ((Some(6), Some(7)), (Some(6), Some(7))));
+}

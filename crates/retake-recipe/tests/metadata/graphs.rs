@@ -516,3 +516,41 @@ fn a_placeholder_is_not_replaced_by_the_seed_of_another_pass() {
         assert_eq!((reading.recipe.seed, reading.passes.len()), (None, 2), "{placeholder}: {:?}", reading.passes);
     }
 }
+
+#[test]
+fn a_saver_with_settings_is_not_a_sampler() {
+    let mut graph = with(json!({
+        "9": {"class_type": "SDPromptSaver", "inputs": {"images": ["8", 0], "seed": 99, "steps": 5, "cfg": 1.0, "sampler_name": "ddim", "positive": "another cat"}}
+    }));
+    graph["3"]["inputs"]["seed"] = json!(["10", 0]);
+    graph["10"] = json!({"class_type": "Unknown", "inputs": {}});
+    let reading = of(&graph);
+    assert_eq!((reading.recipe.seed, reading.recipe.steps, reading.passes.len()), (None, Some(20), 1));
+}
+
+#[test]
+fn sound_is_not_an_image() {
+    let mut graph = simple();
+    graph["9"] = json!({"class_type": "SaveAudioMP3", "inputs": {"audio": ["8", 0], "filename_prefix": "x"}});
+    let recipe = of(&graph).recipe;
+    assert_eq!((recipe.prompt.as_str(), recipe.seed, recipe.steps), ("", None, None));
+}
+
+/// Servers that convert graphs lose classes and names.
+#[test]
+fn graphs_that_servers_converted() {
+    let mut graph = with(json!({"10": {"inputs": {"positive": ["6", 0], "negative": ["7", 0]}, "_meta": {}}}));
+    graph["3"]["inputs"]["positive"] = json!(["10", 0]);
+    graph["3"]["inputs"]["negative"] = json!(["10", 1]);
+    check(&graph, SIMPLE);
+    let graph = with(json!({
+        "3": {"class_type": "SamplerCustomAdvanced", "inputs": {"noise": ["10", 0], "guider": ["11", 0], "sigmas": ["12", 0], "latent_image": ["5", 0]}},
+        "6": {"class_type": "TextEncodeQwenImageEdit", "inputs": {"filename": "a cat in the snow", "clip": ["4", 1]}},
+        "7": {"class_type": "CLIPTextEncode", "inputs": {"text": ["13", 0], "clip": ["4", 1]}},
+        "10": {"class_type": "RandomNoise", "inputs": {"value": 7}},
+        "11": {"class_type": "CFGGuider", "inputs": {"value": 3.5, "model": ["4", 0], "positive": ["6", 0], "negative": ["7", 0]}},
+        "12": {"class_type": "BasicScheduler", "inputs": {"text": "simple", "model": ["4", 0]}},
+        "13": {"class_type": "PrimitiveString", "inputs": {"filename": "dog"}}
+    }));
+    check(&graph, "ComfyUI | prompt=a cat in the snow | negative=dog | seed=7 | size=64x32 | model=cats");
+}

@@ -134,6 +134,9 @@ fn positions_of_switches() {
     assert_eq!(prompt_of(numbered), "a dog");
     let first = json!({"class_type": "Any Switch (rgthree)", "inputs": {"any_01": ["19", 0], "any_02": ["16", 0], "any_03": ["17", 0]}});
     assert_eq!(prompt_of(first), "a cat");
+    let fallback = |inputs: Value| prompt_of(json!({"class_type": "Recourse", "inputs": inputs}));
+    assert_eq!(fallback(json!({"input": ["16", 0], "fallback": ["17", 0]})), "a cat");
+    assert_eq!(fallback(json!({"input": ["19", 0], "fallback": ["17", 0]})), "a dog");
     // Nothing in the file states the position, which does not matter if both are the same.
     let either = |one: &str, other: &str| json!({"class_type": "ComfySwitchNode", "inputs": {"switch": ["20", 0], "on_true": [one, 0], "on_false": [other, 0]}});
     assert_eq!((prompt_of(either("16", "16")), prompt_of(either("16", "17"))), ("a cat".to_owned(), String::new()));

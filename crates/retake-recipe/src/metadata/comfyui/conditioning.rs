@@ -218,5 +218,13 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
         PromptSide::Negative if has_negative => is_negative(name),
         _ => is_text(name),
     };
-    node.inputs.keys().filter(is_of_side).filter_map(|name| texts::text(graph, node, name)).collect()
+    let own: Vec<texts::Text<'a>> =
+        node.inputs.keys().filter(is_of_side).filter_map(|name| texts::text(graph, node, name)).collect();
+    if !own.is_empty() || has_negative {
+        return own;
+    }
+    // The only sentence in an encoder is its text, whatever its name.
+    let mut sentences = node.inputs.iter().filter(|(_, value)| value.as_str().is_some_and(cone::is_sentence));
+    let only = sentences.next().filter(|_| sentences.next().is_none() && node.has("clip"));
+    only.and_then(|(name, _)| texts::text(graph, node, name)).into_iter().collect()
 }

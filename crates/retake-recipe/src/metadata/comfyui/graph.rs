@@ -30,6 +30,8 @@ pub(super) struct Node {
     pub(super) id: String,
     pub(super) class: String,
     pub(super) inputs: Map<String, Value>,
+    /// The names of its outputs, which only the editor's graph has.
+    pub(super) outputs: Vec<String>,
 }
 
 /// The value of an input.
@@ -81,6 +83,16 @@ impl Graph {
     pub(super) fn of(nodes: Vec<Node>) -> Graph {
         let by_id = nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place)).collect();
         Graph { nodes, by_id }
+    }
+
+    /// Names the outputs of nodes as another graph with the same nodes does.
+    pub(super) fn name_outputs(&mut self, other: &Graph) {
+        for node in &mut self.nodes {
+            let same = other.by_id.get(&node.id).and_then(|place| other.nodes.get(*place));
+            if let Some(same) = same.filter(|same| same.class == node.class) {
+                node.outputs.clone_from(&same.outputs);
+            }
+        }
     }
 
     /// Returns the node at this index.
@@ -171,8 +183,11 @@ impl Graph {
 
 impl Node {
     fn of_queued(id: &str, value: &Value) -> Option<Node> {
-        let (class, inputs) = class_and_inputs(value)?;
-        Some(Node { id: id.to_owned(), class: class.to_owned(), inputs: inputs.cloned().unwrap_or_default() })
+        // Some servers remove the class of a node, but not what it is linked to.
+        let (class, inputs) =
+            class_and_inputs(value).or_else(|| Some(("", Some(value.get("inputs")?.as_object()?))))?;
+        let (id, class) = (id.to_owned(), class.to_owned());
+        Some(Node { id, class, inputs: inputs.cloned().unwrap_or_default(), outputs: Vec::new() })
     }
 
     /// Returns whether it has this input.
@@ -184,6 +199,11 @@ impl Node {
     pub(super) fn spelled(&self, name: &str) -> Option<&str> {
         let (exact, _) = self.inputs.get_key_value(name).unzip();
         exact.or_else(|| self.inputs.keys().find(|key| key.eq_ignore_ascii_case(name))).map(String::as_str)
+    }
+
+    /// Returns the input that an output is named after, which it passes on.
+    pub(super) fn passed_on(&self, slot: u64) -> Option<&str> {
+        self.spelled(self.outputs.get(usize::try_from(slot).ok()?)?)
     }
 
     /// Returns a description of the node: `3 (KSampler)`.

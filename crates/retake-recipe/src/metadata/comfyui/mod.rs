@@ -12,6 +12,7 @@ mod conditioning;
 mod cone;
 mod fingerprint;
 mod graph;
+mod groups;
 pub(crate) mod listing;
 mod model;
 mod promoted;
@@ -119,15 +120,27 @@ impl<'a> Found<'a> {
 }
 
 fn read_graphs(texts: &Texts, found: &Found<'_>) -> Option<Fields> {
-    let (index, graph, value, kind) = match (&found.queued, &found.workflow) {
+    let (index, mut graph, value, kind) = match (&found.queued, &found.workflow) {
         (Some((index, value)), _) => (*index, Graph::of_queued(value), value, "prompt"),
         (None, Some((index, value))) => (*index, workflow::graph(value), value, "workflow"),
         (None, None) => return None,
     };
-    let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
-    let mut reader = GraphReader { graph: &graph, index, fields: &mut fields };
-    let is_video = texts.format.is_some_and(Format::is_video);
-    reader.read(texts.name.as_deref(), is_video);
+    let read = |graph: &Graph| {
+        let mut fields = Fields::of(Generator::ComfyUi, at(index, format!("a graph as ComfyUI's `{kind}`")));
+        let mut reader = GraphReader { graph, index, fields: &mut fields };
+        reader.read(texts.name.as_deref(), texts.format.is_some_and(Format::is_video));
+        fields
+    };
+    let mut fields = read(&graph);
+    // The queued graph does not name the outputs of its nodes.
+    let recipe = &fields.recipe;
+    if recipe.seed.is_none() || recipe.steps.is_none() || recipe.prompt.is_empty() {
+        let editor = texts.png("workflow").filter(|_| kind == "prompt").and_then(|index| texts.json(index));
+        if let Some(editor) = editor.filter(|value| is_workflow(value)) {
+            graph.name_outputs(&workflow::graph(editor));
+            fields = read(&graph);
+        }
+    }
     written_prompt(texts, &mut fields);
     fields.workflow_fingerprint = Some(fingerprint::fingerprint(&graph));
     fields.run_key = Some(Hash::of(value.to_string().as_bytes()));

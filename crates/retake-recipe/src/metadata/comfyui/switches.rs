@@ -30,6 +30,10 @@ pub(super) fn passed_on<'a>(
     if node.inputs.len() == 2 && node.has("signal") && node.has("value") {
         return named(if slot == 0 { "signal" } else { "value" });
     }
+    // An input and another one in its place.
+    if node.inputs.len() == 2 && node.has("input") && node.has("fallback") {
+        return named(if is_connected(node.inputs.get("input")?) { "input" } else { "fallback" });
+    }
     let class = node.class.as_str();
     if class == "Reroute" || class.starts_with("Reroute ") {
         return node.inputs.keys().next().map(String::as_str);

@@ -243,7 +243,9 @@ impl<'a> Search<'a> {
             let names = ["text", "text_b", "text_c", "text_d"];
             return self.input(node, names.get(usize::try_from(slot).ok()?)?);
         }
-        let text = TEXTS.iter().find_map(|name| self.input(node, name))?;
+        let is_constant = node.inputs.len() == 1 && is(&["primitive", "constant"]);
+        let only = || node.inputs.values().find_map(Value::as_str).filter(|_| is_constant).map(str::to_owned);
+        let text = TEXTS.iter().find_map(|name| self.input(node, name)).or_else(only)?;
         match node.inputs.get("mode").and_then(Value::as_str).filter(|_| class.contains("case")) {
             Some("UPPERCASE") => Some(text.to_uppercase()),
             Some("lowercase") => Some(text.to_lowercase()),

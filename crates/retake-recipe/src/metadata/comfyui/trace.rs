@@ -79,7 +79,7 @@ pub(super) const CFG: [&str; 3] = ["cfg", "guidance_scale", "cfg_scale"];
 /// last sampler of the graph, unless another image was saved or shown.
 pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
-    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph)));
+    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph) && !saves_sound(graph)));
     if let Some(first) = from.filter(|first| graph.node(*first).is_some_and(is_sampler)) {
         passes.push(first);
     }
@@ -134,6 +134,11 @@ pub(super) fn is_sampler(node: &Node) -> bool {
     let modelled = node.inputs.get("model").is_some_and(Value::is_array);
     // A node that only collects settings passes them on to a sampler.
     let is_source = !node.inputs.values().any(Value::is_array);
+    // A node that saves images stores the settings they were made with.
+    let saves = node.class.to_ascii_lowercase().contains("save") && takes_any(node, &["images", "image"]);
+    if saves {
+        return false;
+    }
     if is_source && !OWN_TEXTS.iter().any(|name| has(name)) {
         return false;
     }
@@ -148,6 +153,10 @@ pub(super) fn is_sampler(node: &Node) -> bool {
         // Guided without a negative side, or with one under another name.
         || (seeded && stepped && has("conditioning") && latent)
         || (seeded && sided && (stepped || has("sigmas")) && (has("sampler_name") || has("sampler") || has("cfg")))
+}
+
+fn takes_any(node: &Node, names: &[&str]) -> bool {
+    names.iter().any(|name| node.has(name))
 }
 
 /// The nodes that could have saved the image.
@@ -227,6 +236,14 @@ fn shows_image(graph: &Graph) -> bool {
     })
 }
 
+/// Returns whether a node saves sound.
+fn saves_sound(graph: &Graph) -> bool {
+    graph.nodes.iter().any(|node| {
+        let class = node.class.to_ascii_lowercase();
+        class.contains("audio") && ["save", "preview"].iter().any(|part| class.contains(part))
+    })
+}
+
 /// Returns whether images lead to a node.
 pub(super) fn takes_image(graph: &Graph, node: &Node) -> bool {
     ["images", "image", "frames", "video"].iter().any(|name| graph.linked(node, name).is_some())
@@ -302,7 +319,9 @@ pub(super) fn setting<'a>(
             let mut place = graph.linked(sampler, part)?;
             for _ in 0..MAX_STEPS {
                 let node = graph.node(place)?;
-                if let Some(found) = own(node) {
+                // Some servers call every number a value; a node that makes noise has only its seed.
+                let only = || Some((node, values::number(graph, node, "value")?)).filter(|_| *part == "noise");
+                if let Some(found) = own(node).or_else(only) {
                     return Some(found);
                 }
                 place = graph.linked(node, part)?;

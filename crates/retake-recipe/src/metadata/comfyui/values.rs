@@ -65,8 +65,15 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
                 let any = || NUMBERS.iter().copied().find(|inner| node.has(inner));
                 // A switch or a reroute has only one possible input.
                 let only = || node.inputs.keys().map(String::as_str).find(|_| node.inputs.len() == 1);
-                let inner =
-                    own.or_else(bundle).or_else(longer).or_else(any).or_else(|| slider(node, slot)).or_else(only)?;
+                // An output of another name is another setting, or what the node makes with them.
+                let named = node.passed_on(slot).filter(|input| own.is_none() || input.contains(name));
+                let inner = named
+                    .or(own)
+                    .or_else(bundle)
+                    .or_else(longer)
+                    .or_else(any)
+                    .or_else(|| slider(node, slot))
+                    .or_else(only)?;
                 input = graph.input(node, inner)?;
             }
         }

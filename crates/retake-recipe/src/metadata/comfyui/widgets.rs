@@ -33,6 +33,10 @@ pub(super) fn widgets(class: &str, node: &Value) -> Map<String, Value> {
         let named = names.iter().zip(values).filter(|(name, _)| !name.is_empty());
         return named.map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     }
+    let by_output = named_by_outputs(node, values);
+    if !by_output.is_empty() {
+        return by_output;
+    }
     match values.as_slice() {
         [value @ Value::String(_)] => Map::from_iter([("text".to_owned(), value.clone())]),
         [value @ Value::String(_), ..] if class.to_ascii_lowercase().contains("textencode") => {
@@ -58,6 +62,26 @@ pub(super) fn widgets(class: &str, node: &Value) -> Map<String, Value> {
             .collect(),
         values => only_sentence(values).map(|text| ("text".to_owned(), text.clone())).into_iter().collect(),
     }
+}
+
+/// Names the values of a node that takes nothing else and has as many outputs: each output is a value. Values that do
+/// not fit the type of their output are left out.
+fn named_by_outputs(node: &Value, values: &[Value]) -> Map<String, Value> {
+    let outputs: Vec<&Value> = node.get("outputs").and_then(Value::as_array).into_iter().flatten().collect();
+    if outputs.len() != values.len() || outputs.len() < 2 || linked_inputs(node).next().is_some() {
+        return Map::new();
+    }
+    let fits = |kind: &str, value: &Value| match kind {
+        "INT" => value.is_i64() || value.is_u64(),
+        "FLOAT" => value.is_number(),
+        "STRING" => value.is_string(),
+        _ => false,
+    };
+    let named = outputs.into_iter().zip(values).filter_map(|(output, value)| {
+        let (name, kind) = (output.get("name")?.as_str()?, output.get("type")?.as_str()?);
+        fits(kind, value).then(|| (name.to_lowercase(), value.clone()))
+    });
+    named.collect()
 }
 
 /// Returns the names of the first values of a node, one for each: those that the file itself lists, or those that its

@@ -1,11 +1,13 @@
 //! Converts graphs saved by ComfyUI's editor to the queued format: links by number become links by node, values by
-//! position get names (see `widgets`), muted nodes are left out, bypassed ones are bypassed, and subgraphs are expanded.
+//! position get names (see `widgets`), muted nodes are left out, bypassed ones are bypassed, and subgraphs and
+//! group nodes are expanded.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
 use super::graph::{Graph, MAX_NODES, Node};
+use super::groups;
 use super::promoted::Promoted;
 use super::widgets::widgets;
 
@@ -18,7 +20,7 @@ const MUTED: u64 = 2;
 const BYPASSED: u64 = 4;
 /// The ids that represent the inputs and the outputs of a subgraph inside it.
 pub(super) const SUBGRAPH_INPUTS: &str = "-10";
-const SUBGRAPH_OUTPUTS: &str = "-20";
+pub(super) const SUBGRAPH_OUTPUTS: &str = "-20";
 
 /// Returns whether this is a graph of the editor: it has nodes, all with a type and an id.
 pub(super) fn is_workflow(value: &Value) -> bool {
@@ -29,6 +31,8 @@ pub(super) fn is_workflow(value: &Value) -> bool {
 
 /// Converts a workflow to a graph.
 pub(super) fn graph(value: &Value) -> Graph {
+    let converted = groups::converted(value);
+    let value = converted.as_ref().unwrap_or(value);
     let mut unfolding = Unfolding { definitions: subgraphs(value).collect(), scopes: Vec::new(), nodes: 0 };
     unfolding.unfold(value, String::new(), None, 0);
     Graph::of(unfolding.flat())
@@ -157,7 +161,9 @@ impl<'a> Unfolding<'a> {
                         None => None,
                     };
                 }
-                flat.push(Node { id: format!("{}{id}", scope.prefix), class: class.to_owned(), inputs });
+                let outputs = list(node, "outputs").map(|output| output.get("name")?.as_str());
+                let outputs = outputs.map(|name| name.unwrap_or_default().to_owned()).collect();
+                flat.push(Node { id: format!("{}{id}", scope.prefix), class: class.to_owned(), inputs, outputs });
             }
         }
         flat
@@ -298,7 +304,8 @@ fn broadcast_links(graph: &Value) -> HashMap<(String, u64), (String, u64)> {
     ends.take(MAX_NODES).collect()
 }
 
-fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
+/// Iterates over a list in an object.
+pub(super) fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
