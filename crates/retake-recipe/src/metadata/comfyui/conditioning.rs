@@ -11,6 +11,27 @@ use super::{cone, texts};
 /// The inputs that hold the prompt of a sampler that encodes it itself.
 pub(super) const OWN_TEXTS: [&str; 7] =
     ["positive", "positive_prompt", "prompt", "text", "prompt_text", "text_prompt", "instruction"];
+/// The inputs of an encoder that hold its text.
+const ENCODED: [&str; 17] = [
+    "text",
+    "text_g",
+    "text_l",
+    "clip_g",
+    "clip_l",
+    "t5xxl",
+    "llama",
+    "prompt",
+    "Text",
+    "prompt_text",
+    "prompts",
+    "string",
+    "populated_text",
+    "user_prompt",
+    "global_prompt",
+    "local_prompts",
+    "tags",
+];
+
 /// The side of a sampler whose prompt is searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PromptSide {
@@ -160,55 +181,32 @@ fn encodes_sides(node: &Node) -> bool {
 
 /// Returns the texts that a node encodes for one side.
 fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -> Vec<texts::Text<'a>> {
+    let text = |name: &str| texts::text(graph, node, name);
     // One node with both sides, such as a loader that encodes.
     let both: [&str; 5] = match side {
         PromptSide::Positive => ["positive", "text_positive", "positive_prompt", "prompt_positive", "positive_text"],
         PromptSide::Negative => ["negative", "text_negative", "negative_prompt", "prompt_negative", "negative_text"],
     };
     let is_text = |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || encodes_sides(node);
-    let own: Vec<texts::Text<'a>> = both
-        .iter()
-        .filter(|name| !["positive", "negative"].contains(name) || is_text(name))
-        .filter_map(|name| texts::text(graph, node, name))
-        .collect();
-    if !own.is_empty() {
-        return own;
+    let sided = both.iter().filter(|name| !["positive", "negative"].contains(name) || is_text(name));
+    let found: Vec<texts::Text<'a>> = sided.filter_map(|name| text(name)).collect();
+    if !found.is_empty() || (both.iter().any(|name| node.has(name)) && !node.has("text")) {
+        return found;
     }
-    if both.iter().any(|name| node.has(name)) && !node.has("text") {
-        return Vec::new();
-    }
-    const ENCODED: [&str; 17] = [
-        "text",
-        "text_g",
-        "text_l",
-        "clip_g",
-        "clip_l",
-        "t5xxl",
-        "llama",
-        "prompt",
-        "Text",
-        "prompt_text",
-        "prompts",
-        "string",
-        "populated_text",
-        "user_prompt",
-        "global_prompt",
-        "local_prompts",
-        "tags",
-    ];
     // A node at the end of a conditioning chain that contains a text encodes it, whatever its name.
-    let encodes = leaf
-        || node.has("clip")
-        || node.class.to_ascii_lowercase().contains("encode")
-        || node.class.to_ascii_lowercase().contains("prompt");
-    if !encodes {
+    let class = node.class.to_ascii_lowercase();
+    if !(leaf || node.has("clip") || class.contains("encode") || class.contains("prompt")) {
         return Vec::new();
     }
-    let known: Vec<texts::Text<'a>> = ENCODED.iter().filter_map(|name| texts::text(graph, node, name)).collect();
-    if !known.is_empty() || ENCODED.iter().any(|name| node.has(name)) {
-        return known;
+    if ENCODED.iter().any(|name| node.has(name)) {
+        return ENCODED.iter().filter_map(|name| text(name)).collect();
     }
-    // Encoders of a node's own, each with its text.
+    encoded_under_own_names(graph, node, side)
+}
+
+/// Returns the texts of an encoder that has none under a usual name: those that are texts of this side by their names,
+/// or else its only sentence.
+fn encoded_under_own_names<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide) -> Vec<texts::Text<'a>> {
     let is_negative = |name: &str| name.starts_with("neg") || name.contains("negative");
     let is_text = |name: &str| {
         !is_negative(name) && (cone::is_text(name) || name.starts_with("pos_") || ["bert", "mt5xl"].contains(&name))
@@ -218,12 +216,11 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
         PromptSide::Negative if has_negative => is_negative(name),
         _ => is_text(name),
     };
-    let own: Vec<texts::Text<'a>> =
+    let named: Vec<texts::Text<'a>> =
         node.inputs.keys().filter(is_of_side).filter_map(|name| texts::text(graph, node, name)).collect();
-    if !own.is_empty() || has_negative {
-        return own;
+    if !named.is_empty() || has_negative {
+        return named;
     }
-    // The only sentence in an encoder is its text, whatever its name.
     let mut sentences = node.inputs.iter().filter(|(_, value)| value.as_str().is_some_and(cone::is_sentence));
     let only = sentences.next().filter(|_| sentences.next().is_none() && node.has("clip"));
     only.and_then(|(name, _)| texts::text(graph, node, name)).into_iter().collect()
