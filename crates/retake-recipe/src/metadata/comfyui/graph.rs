@@ -167,8 +167,7 @@ impl Graph {
                 let value = self.literal(node.inputs.get(variable)?, left)?;
                 value.as_f64().or_else(|| value.as_bool().map(|on| f64::from(u8::from(on))))
             })?;
-            let whole = Some(result).filter(|result| result.fract() == 0.0 && *result >= 0.0);
-            return Some(Cow::Owned(whole.map_or_else(|| result.into(), |whole| Value::from(whole as u64))));
+            return serde_json::Number::from_f64(result).map(|number| Cow::Owned(Value::Number(number)));
         }
         let only = || node.inputs.values().next().filter(|_| node.inputs.len() == 1);
         self.literal(node.inputs.get("value").or_else(only)?, left)

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::graph::Node;
+use crate::metadata::fields;
 
 /// Returns the input that a node passes on, if it is a reroute or a switch whose position is in the file.
 ///
@@ -49,7 +50,8 @@ pub(super) fn passed_on<'a>(
     }
     // A number that selects one of several numbered inputs.
     let (number, first) = match set_by(&["select", "selection_in", "Input", "input", "index"])?.as_ref() {
-        Value::Number(number) => (number.as_u64()?, node.has("index")),
+        // What was computed may be written as a float.
+        number @ Value::Number(_) => (u64::from(fields::whole(number)?), node.has("index")),
         Value::String(number) => (number.parse().ok()?, false),
         _ => return None,
     };
@@ -71,7 +73,7 @@ pub(super) fn takes_first(node: &Node) -> bool {
 fn as_bool(value: &Value) -> Option<bool> {
     match value {
         Value::Bool(on) => Some(*on),
-        Value::Number(number) => number.as_i64().map(|number| number != 0),
+        Value::Number(number) => number.as_f64().map(|number| number != 0.0),
         _ => None,
     }
 }
