@@ -10,6 +10,7 @@ mod editor;
 mod formats;
 mod graphs;
 mod makers;
+mod nodes;
 mod samplers;
 mod subgraphs;
 mod texts;

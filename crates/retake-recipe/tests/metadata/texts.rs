@@ -190,10 +190,11 @@ fn texts_that_nodes_change_or_choose() {
     assert_eq!(node("CR Prompt List", rows(1, 1)), "photo of a dog");
     assert_eq!(node("CR Prompt List", rows(1, 9)), "photo of a dog\nphoto of a bird", "one for each image");
     assert_eq!(node("CR Prompt List", rows(5, 1)), "");
-    // What is chosen at random, or cut out, is not in the file.
+    // What is chosen at random is not in the file.
     assert_eq!(node("Text Random Line", json!({"text": "a cat\na dog", "seed": 7})), "");
     assert_eq!(node("RegexExtract", json!({"string": "a cat", "regex_pattern": "dog", "mode": "First Match"})), "");
-    assert_eq!(node("StringSubstring", json!({"string": "a cat", "start": 2, "end": 5})), "");
+    let cut = |start: i32, end: i32| node("StringSubstring", json!({"string": "a cat", "start": start, "end": end}));
+    assert_eq!([cut(2, 5), cut(-3, 99), cut(4, 2)], ["cat", "cat", ""]);
     let outputs = |slot: u32| {
         let mut graph =
             with(json!({"13": {"class_type": "Text String", "inputs": {"text": "a cat", "text_b": "a dog"}}}));

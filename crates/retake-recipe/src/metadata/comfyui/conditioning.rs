@@ -61,7 +61,13 @@ pub(super) struct Prompt<'a> {
 pub(super) fn prompt<'a>(graph: &'a Graph, sampler: &'a Node, side: PromptSide) -> Option<Prompt<'a>> {
     let mut found = Vec::new();
     let mut seen = HashSet::new();
-    conditioning(graph, sampler, side, &mut seen, &mut found, true);
+    // A detailer may encode a text of its own instead, unless that says that it is added.
+    let wildcard = texts::text(graph, sampler, "wildcard").filter(|_| sampler.class.contains("Detailer"));
+    let wildcard = wildcard.filter(|text| !text.text.trim().is_empty() && !text.text.contains("[CONCAT]"));
+    match wildcard.filter(|_| side == PromptSide::Positive) {
+        Some(text) => found.push((sampler, text)),
+        None => conditioning(graph, sampler, side, &mut seen, &mut found, true),
+    }
     if found.is_empty() {
         found.extend(own_text(graph, sampler, side).map(|text| (sampler, text)));
     }
@@ -106,8 +112,8 @@ fn conditioning<'a>(
                 || side_of(&name).is_some()
                 || PIPES.contains(&name.as_str())
         });
-        // A node that adds a text for a part of the image (GLIGEN) passes on the prompt itself.
-        let adds = graph.linked(node, "conditioning_to").is_some();
+        // A node that adds a text for a part of the image (GLIGEN) or for a control net passes on the prompt itself.
+        let adds = graph.linked(node, "conditioning_to").is_some() || node.class == "CLIPTextEncodeControlnet";
         let texts = if adds { Vec::new() } else { encoded(graph, node, side, leaf) };
         if !texts.is_empty() {
             found.extend(texts.into_iter().map(|text| (node, text)));
@@ -117,17 +123,35 @@ fn conditioning<'a>(
     if encodes_sides(node) {
         return;
     }
+    // It edits what is in its pipe.
+    let edits = node.inputs.get("conditioning_mode").and_then(Value::as_str);
+    let edited = edits.and_then(|_| texts::text(graph, node, &format!("optional_{}", side.name())));
+    let edited = edited.filter(|text| !text.text.trim().is_empty());
+    if edits == Some("replace") && edited.is_some() {
+        found.extend(edited.map(|text| (node, text)));
+        return;
+    }
     let sided = node.inputs.keys().any(|name| side_of(name).is_some());
     // A node with a single link, such as a timer, passes on what it gets.
     let is_relay = !sided && !is_start && graph.links(node).count() == 1;
-    for (name, next, _) in graph.links(node) {
+    // What a node has for a side itself replaces what is in its pipe.
+    let replaces = graph.links(node).any(|(name, ..)| side_of(name) == Some(side));
+    let mut links: Vec<_> = graph.links(node).collect();
+    // One conditioning is added to another.
+    links.sort_by_key(|(name, ..)| *name == "conditioning_from");
+    for (name, next, _) in links {
         let leads = match name {
-            _ if PIPES.contains(&name) => !node.has(side.name()),
+            _ if PIPES.contains(&name) => !replaces && !node.has(side.name()),
+            // The refiner comes after the base.
+            _ if name.strip_prefix("refiner").is_some_and(|rest| node.has(&format!("base{rest}"))) => false,
             _ if side_of(name).is_some() => side_of(name) == Some(side),
             "positive_prompt" | "negative_prompt" if is_start => name.starts_with(side.name()),
             "guider" => true,
             // One encoder for both sides, or only for the positive one.
-            "text_embeds" | "prompt_embeds" => side == PromptSide::Positive || encodes_negative(graph, next),
+            "nag_text_embeds" => side == PromptSide::Negative,
+            "text_embeds" | "original_text_embeds" | "prompt_embeds" => {
+                side == PromptSide::Positive || encodes_negative(graph, next)
+            }
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
@@ -136,7 +160,7 @@ fn conditioning<'a>(
             _ if sided || is_start => false,
             _ => {
                 let name = name.to_ascii_lowercase();
-                (is_relay && !leads_aside(&name))
+                (is_relay && !leads_aside(&name) && !cone::is_text(&name))
                     || name.contains("cond")
                     || name == "clip_regions"
                     || name == "any"
@@ -149,6 +173,7 @@ fn conditioning<'a>(
             conditioning(graph, next, side, seen, found, false);
         }
     }
+    found.extend(edited.map(|text| (node, text)));
 }
 
 /// Returns the side that an input with conditioning belongs to: `positive`, `neg`, `base_positive`.
@@ -198,6 +223,11 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
     if !(leaf || node.has("clip") || class.contains("encode") || class.contains("prompt")) {
         return Vec::new();
     }
+    // It encodes as another program does, or as SDXL.
+    if let Some(as_sdxl) = node.inputs.get("with_SDXL").and_then(Value::as_bool) {
+        let names: &[&str] = if as_sdxl { &["text_g", "text_l"] } else { &["text"] };
+        return names.iter().filter_map(|name| text(name)).collect();
+    }
     if ENCODED.iter().any(|name| node.has(name)) {
         return ENCODED.iter().filter_map(|name| text(name)).collect();
     }
@@ -208,6 +238,8 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
 /// or else its only sentence.
 fn encoded_under_own_names<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide) -> Vec<texts::Text<'a>> {
     let is_negative = |name: &str| name.starts_with("neg") || name.contains("negative");
+    // What is encoded already is not a text, and the refiner comes after the base.
+    let is_other = |name: &str| name.contains("embeds") || ["pos_r", "neg_r"].contains(&name);
     let is_text = |name: &str| {
         !is_negative(name) && (cone::is_text(name) || name.starts_with("pos_") || ["bert", "mt5xl"].contains(&name))
     };
@@ -216,8 +248,13 @@ fn encoded_under_own_names<'a>(graph: &'a Graph, node: &'a Node, side: PromptSid
         PromptSide::Negative if has_negative => is_negative(name),
         _ => is_text(name),
     };
-    let named: Vec<texts::Text<'a>> =
-        node.inputs.keys().filter(is_of_side).filter_map(|name| texts::text(graph, node, name)).collect();
+    let named: Vec<texts::Text<'a>> = node
+        .inputs
+        .keys()
+        .filter(is_of_side)
+        .filter(|name| !is_other(name))
+        .filter_map(|name| texts::text(graph, node, name))
+        .collect();
     if !named.is_empty() || has_negative {
         return named;
     }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::arithmetic::Formula;
-use super::switches;
+use super::{known, switches};
 
 /// The maximum number of nodes; the largest graphs seen have a few hundred.
 pub(super) const MAX_NODES: usize = 10_000;
@@ -15,7 +15,7 @@ pub(super) const MAX_NODES: usize = 10_000;
 /// The maximum number of consecutive switches that are followed.
 const MAX_SWITCHES: usize = 16;
 /// The maximum number of nodes visited for the position of a switch.
-const MAX_VISITS: usize = 64;
+pub(super) const MAX_VISITS: usize = 64;
 
 /// A queued graph.
 #[derive(Debug, Default)]
@@ -134,11 +134,11 @@ impl Graph {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
         let (connects, visits) = (|value: &Value| self.is_connected(value, left), Cell::new(MAX_VISITS));
-        let Some(input) = switches::passed_on(node, slot, |value| self.literal(value, &visits), connects) else {
-            return here;
-        };
+        let passed_on = || switches::passed_on(node, slot, |value| self.literal(value, &visits), connects);
+        let Some(input) = switches::of_context(node, slot).or_else(passed_on) else { return here };
         match node.inputs.get(input) {
             Some(value) => match self.link(value) {
+                Some((next, _)) if input == "base_ctx" => self.chosen(next, slot, left),
                 Some((next, slot)) => self.chosen(next, slot, left),
                 None if value.is_array() => here,
                 None => Input::Literal(value),
@@ -152,25 +152,33 @@ impl Graph {
         let Some(left) = left.checked_sub(1) else { return true };
         let linked = self.link(value).and_then(|(place, _)| self.nodes.get(place));
         linked.is_some_and(|node| {
-            !switches::takes_first(node) || node.inputs.values().any(|value| self.is_connected(value, left))
+            !switches::needs_input(node) || node.inputs.values().any(|value| self.is_connected(value, left))
         })
     }
 
     /// Returns a value, or what the linked nodes make of it: the only value that one holds, or a number that it computes.
     /// `left` limits the nodes visited.
-    fn literal<'a>(&'a self, value: &'a Value, left: &Cell<usize>) -> Option<Cow<'a, Value>> {
-        let Some((place, _)) = self.link(value) else { return Some(Cow::Borrowed(value)) };
+    pub(super) fn literal<'a>(&'a self, value: &'a Value, left: &Cell<usize>) -> Option<Cow<'a, Value>> {
+        let Some((place, slot)) = self.link(value) else { return Some(Cow::Borrowed(value)) };
         left.set(left.get().checked_sub(1)?);
         let node = self.nodes.get(place)?;
+        let mut get = |name: &str| self.literal(node.inputs.get(name)?, left).map(Cow::into_owned);
+        if let Some(known) = known::output(node, slot, &mut get) {
+            return known.map(Cow::Owned);
+        }
         if let Some(formula) = Formula::of(node) {
             let result = formula.compute(&mut |variable| {
-                let value = self.literal(node.inputs.get(variable)?, left)?;
+                let value = get(variable)?;
                 value.as_f64().or_else(|| value.as_bool().map(|on| f64::from(u8::from(on))))
             })?;
             return serde_json::Number::from_f64(result).map(|number| Cow::Owned(Value::Number(number)));
         }
         let only = || node.inputs.values().next().filter(|_| node.inputs.len() == 1);
-        self.literal(node.inputs.get("value").or_else(only)?, left)
+        let constant = || {
+            let names = ["int", "float", "boolean", "bool", "string", "text", "number", "seed"];
+            names.iter().find_map(|name| node.inputs.get(*name)).filter(|value| !value.is_array())
+        };
+        self.literal(node.inputs.get("value").or_else(only).or_else(constant)?, left)
     }
 
     /// Returns the node and the output of a link; `None` if the value is not a link to a node of this graph.

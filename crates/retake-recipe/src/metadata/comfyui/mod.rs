@@ -13,6 +13,7 @@ mod cone;
 mod fingerprint;
 mod graph;
 mod groups;
+mod known;
 pub(crate) mod listing;
 mod model;
 mod promoted;
@@ -301,8 +302,8 @@ impl<'a> GraphReader<'a> {
         let setting = |(names, through): (&[&str], &[&str])| trace::setting(self.graph, sampler, names, through);
         let (seed, steps, cfg, denoise) = (setting(SEED), setting(STEPS), setting(CFG), setting(DENOISE));
         // A sampler that adds no noise does not use its seed if another node made the noise.
-        let noise = trace::noise_maker(self.graph, sampler)
-            .and_then(|node| Some((node, SEED.0.iter().find_map(|name| values::number(self.graph, node, name))?)));
+        let noise =
+            trace::noise_maker(self.graph, sampler).and_then(|node| trace::setting(self.graph, node, SEED.0, SEED.1));
         if let Some((node, value)) = noise.or(seed).filter(|_| with_seed) {
             self.fields.seed(self.at(node, "seed"), &value);
         }
@@ -539,7 +540,7 @@ impl<'a> GraphReader<'a> {
 
 /// The inputs that hold a setting, and the component nodes that a sampler may be built from.
 type Setting = (&'static [&'static str], &'static [&'static str]);
-const SEED: Setting = (&["seed", "noise_seed"], &["noise"]);
+const SEED: Setting = (&["seed", "noise_seed", "main_seed"], &["noise"]);
 const STEPS: Setting = (&values::STEPS, &["sigmas"]);
 const CFG: Setting = (&trace::CFG, &["guider"]);
 const DENOISE: Setting = (&["denoise"], &["sigmas"]);

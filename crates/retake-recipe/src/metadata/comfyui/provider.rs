@@ -19,7 +19,8 @@ const PROMPTS: [&str; 8] = [
     "instruction",
     "script",
 ];
-const NEGATIVES: [&str; 4] = ["negative_prompt", "model.negative_prompt", "negative", "negative_text_prompt"];
+const NEGATIVES: [&str; 5] =
+    ["negative_prompt", "model.negative_prompt", "multi_shot.negative_prompt", "negative", "negative_text_prompt"];
 const SEEDS: [&str; 2] = ["seed", "model.seed"];
 const MODELS: [&str; 4] = ["model", "model_name", "model_version", "model_id"];
 /// Settings of a request besides its prompt; a node with none of them is not a request.
@@ -46,7 +47,10 @@ const SETTINGS: [&str; 20] = [
     "output_format",
 ];
 /// Parts of class names that take text but do not make images from it.
-const OTHERS: [&str; 20] = [
+const OTHERS: [&str; 22] = [
+    // They make a mesh, or enlarge what another node made.
+    "tomodel",
+    "upscal",
     "segment",
     "sam",
     "dino",
@@ -72,7 +76,9 @@ const OTHERS: [&str; 20] = [
 /// Returns whether a node requests an image from a provider.
 pub(super) fn asks(node: &Node) -> bool {
     let class = node.class.to_ascii_lowercase();
-    let holds = PROMPTS.iter().any(|name| node.has(name));
+    // Nodes of some packs call it a text, and have the key for the provider.
+    let is_keyed = ["apikey", "api_key"].iter().any(|name| node.has(name));
+    let holds = PROMPTS.iter().any(|name| node.has(name)) || (is_keyed && node.has("text"));
     // A local sampler has a model, loaded by another node.
     let local = ["clip", "model", "conditioning", "positive", "pipe"]
         .iter()
@@ -113,11 +119,23 @@ pub(super) fn request<'a>(graph: &'a Graph, node: &'a Node) -> Request<'a> {
     };
     let number = |name: &str| values::number(graph, node, name);
     Request {
-        prompt: text(&PROMPTS),
+        prompt: shots(graph, node).or_else(|| text(&PROMPTS)).or_else(|| text(&["text"])),
         negative: text(&NEGATIVES),
         seed: SEEDS.iter().find_map(|name| Some((*name, number(name)?))),
         steps: values::STEPS.into_iter().chain(cone::steps_input(node)).find_map(|name| Some((name, number(name)?))),
         model: MODELS.iter().find_map(|name| Some((*name, values::name(graph, node, name)?))),
         size: number("width").zip(number("height")),
     }
+}
+
+/// Returns the prompts of the shots of a video, which replace the one for all of it.
+fn shots<'a>(graph: &'a Graph, node: &'a Node) -> Option<(&'static str, texts::Text<'a>)> {
+    let is_shot = |name: &&String| name.starts_with("storyboards.") && name.ends_with("_prompt");
+    let names = node.inputs.keys().filter(is_shot);
+    let texts: Vec<String> = names
+        .filter_map(|name| texts::text(graph, node, name))
+        .map(|text| text.text)
+        .filter(|text| !text.is_empty())
+        .collect();
+    (!texts.is_empty()).then(|| ("storyboards", texts::Text { text: texts.join("\n"), rewritten_by: None }))
 }

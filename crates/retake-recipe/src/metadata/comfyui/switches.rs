@@ -5,7 +5,21 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::graph::Node;
+use super::known;
 use crate::metadata::fields;
+
+/// The inputs of the two branches of a switch.
+pub(super) const BRANCHES: [(&str, &str); 6] = [
+    ("on_true", "on_false"),
+    ("tt_value", "ff_value"),
+    ("true", "false"),
+    ("when_TRUE", "when_FALSE"),
+    ("IF_TRUE", "IF_FALSE"),
+    ("value_if_true", "value_if_false"),
+];
+/// The inputs that hold the position of a switch with two branches.
+const CONDITIONS: [&str; 9] =
+    ["switch", "boolean", "cond", "condition", "boolean_value", "value", "evaluate", "if_condition", "ANY"];
 
 /// Returns the input that a node passes on, if it is a reroute or a switch whose position is in the file.
 ///
@@ -19,13 +33,36 @@ pub(super) fn passed_on<'a>(
 ) -> Option<&'a str> {
     let set_by = |names: &[&str]| names.iter().find_map(|name| literal(node.inputs.get(*name)?));
     let named = |name: &str| node.inputs.get_key_value(name).map(|(name, _)| name.as_str());
-    // Two branches and a condition.
-    for (on_true, on_false) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
-        if node.has(on_true) || node.has(on_false) {
-            let on = set_by(&["switch", "boolean", "cond", "condition", "boolean_value", "value"])
-                .and_then(|on| as_bool(&on));
-            return named(if on? { on_true } else { on_false });
+    let condition = || set_by(&CONDITIONS).and_then(|on| known::is_true(&on));
+    // Computes one of two expressions.
+    if node.class == "SimpleMathCondition+" {
+        return None;
+    }
+    for (on_true, on_false) in BRANCHES.into_iter().filter(|_| node.class != "CR Set Value on String") {
+        match (named(on_true), named(on_false)) {
+            (None, None) => {}
+            (Some(one), Some(other)) => return Some(if condition()? { one } else { other }),
+            // The only branch is taken, whatever the condition.
+            (one, other) => return one.or(other),
         }
+    }
+    // Two inputs that are told apart by a letter, or whether a text contains another.
+    let letter = |letter: &str| node.inputs.keys().find(|name| name.ends_with(letter)).map(String::as_str);
+    if node.class.ends_with(" Input Switch") && node.has("boolean") {
+        return letter(if condition()? { "_a" } else { "_b" });
+    }
+    if node.class.starts_with("LogicGateEither") {
+        return named(if condition()? { "input1" } else { "input2" });
+    }
+    if node.class == "CR Set Value on String" {
+        let (text, part) = (set_by(&["text"])?, set_by(&["test_string"])?);
+        let contains = text.as_str()?.contains(part.as_str()?);
+        return named(if contains { "value_if_true" } else { "value_if_false" });
+    }
+    if node.class == "LayerUtility: SwitchCase" {
+        let case = set_by(&["switch_condition"])?;
+        let matching = (1..10).find(|place| set_by(&[&format!("case_{place}")]).as_ref() == Some(&case));
+        return matching.and_then(|place| named(&format!("input_{place}"))).or_else(|| named("input_default"));
     }
     // It delays one value until another exists, and passes on both.
     if node.inputs.len() == 2 && node.has("signal") && node.has("value") {
@@ -61,19 +98,60 @@ pub(super) fn passed_on<'a>(
     };
     let mut chosen = node.inputs.keys().filter(numbered);
     let only = chosen.next()?;
-    // `index` counts from 0 if there is a `value0`; two families of numbered inputs are ambiguous.
-    (chosen.next().is_none() && (!first || node.has("value0") || node.has("value1"))).then_some(only)
+    // `index` counts from 0 if there is an input with this number; two families of numbered inputs are ambiguous.
+    let counts_from_0 = || node.has("value1") || node.inputs.keys().any(|name| name.ends_with('0'));
+    (chosen.next().is_none() && (!first || counts_from_0())).then_some(only)
 }
 
 /// Returns whether a node passes on its first connected input (rgthree).
-pub(super) fn takes_first(node: &Node) -> bool {
+fn takes_first(node: &Node) -> bool {
     ["Any Switch", "Context Switch"].iter().any(|class| node.class.starts_with(class))
 }
 
-fn as_bool(value: &Value) -> Option<bool> {
-    match value {
-        Value::Bool(on) => Some(*on),
-        Value::Number(number) => number.as_f64().map(|number| number != 0.0),
-        _ => None,
-    }
+/// Returns whether a node outputs nothing if nothing is connected to it.
+pub(super) fn needs_input(node: &Node) -> bool {
+    takes_first(node) || node.class.starts_with("Context")
+}
+
+/// Returns the input that an output of a context is (rgthree). What a context lacks is in the one that it extends, at the
+/// same output.
+pub(super) fn of_context(node: &Node, slot: u64) -> Option<&str> {
+    const OUTPUTS: [&str; 23] = [
+        "base_ctx",
+        "model",
+        "clip",
+        "vae",
+        "positive",
+        "negative",
+        "latent",
+        "images",
+        "seed",
+        "steps",
+        "step_refiner",
+        "cfg",
+        "ckpt_name",
+        "sampler",
+        "scheduler",
+        "clip_width",
+        "clip_height",
+        "text_pos_g",
+        "text_pos_l",
+        "text_neg_g",
+        "text_neg_l",
+        "mask",
+        "control_net",
+    ];
+    let known = match node.class.as_str() {
+        "Context Big (rgthree)" => OUTPUTS.len(),
+        // Without settings.
+        "Context (rgthree)" => 8,
+        _ => return None,
+    };
+    let place = usize::try_from(slot).ok()?;
+    let name = match OUTPUTS.get(place).filter(|_| place > 0 && place < known) {
+        Some(name) => *name,
+        None if place == 8 => "seed",
+        None => return None,
+    };
+    node.inputs.get_key_value(name).or_else(|| node.inputs.get_key_value("base_ctx")).map(|(name, _)| name.as_str())
 }

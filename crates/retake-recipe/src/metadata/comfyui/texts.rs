@@ -1,13 +1,18 @@
 //! Resolves the texts of inputs through links: joins, replacements, styles and language models, followed to where a person
 //! typed them.
 
+use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::HashSet;
 
 use regex::{NoExpand, RegexBuilder};
 use serde_json::Value;
 
-use super::graph::{Graph, Input, Node};
+use super::graph::{Graph, Input, MAX_VISITS, Node};
+use super::known;
+use super::switches::BRANCHES;
 use super::values::{self, MAX_ASKED, MAX_DEPTH, STEPS};
+use crate::metadata::json;
 use crate::recipe::MAX_PROMPT_BYTES;
 
 /// The maximum size of a compiled regular expression; real ones have a few characters.
@@ -42,10 +47,18 @@ const TEXTS: [&str; 24] = [
 /// The inputs of a joining node that hold what is put between its texts.
 const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
 /// What some joining nodes put between their texts, which is not in the file.
-const JOINS: [(&str, &str); 4] =
-    [("ConcatText_Zho", ", "), ("LayerUtility: TextJoin", ", "), ("ConcatStringSingle", ""), ("JWStringConcat", "")];
+const JOINS: [(&str, &str); 6] = [
+    ("ConcatText_Zho", ", "),
+    ("LayerUtility: TextJoin", ", "),
+    ("ComfyUIDeployStringCombine", ", "),
+    ("ConcatStringSingle", ""),
+    ("JWStringConcat", ""),
+    ("MergeString", ""),
+];
 /// Parts of class names of nodes that output the text they contain.
-const PLAIN: [&str; 22] = [
+const PLAIN: [&str; 24] = [
+    "translate",
+    "dprandom",
     "primitive",
     "string",
     "text",
@@ -72,7 +85,7 @@ const PLAIN: [&str; 22] = [
 /// The names of the style that adds nothing.
 const NO_STYLES: [&str; 3] = ["No Style", "None", "none"];
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
-const RUNTIME: [&str; 22] = [
+const RUNTIME: [&str; 23] = [
     "generate",
     "llm",
     "gpt",
@@ -95,6 +108,7 @@ const RUNTIME: [&str; 22] = [
     "moondream",
     "deepseek",
     "loadtext",
+    "tipo",
 ];
 
 /// A text with its origin.
@@ -162,6 +176,17 @@ impl<'a> Search<'a> {
         self.follow(self.graph.input(node, name)?)
     }
 
+    /// Returns the value of an input of any type.
+    fn value(&mut self, node: &'a Node, name: &str) -> Option<Value> {
+        match self.graph.input(node, name)? {
+            Input::Literal(value) => Some(value.clone()),
+            link => self
+                .follow(link)
+                .map(Value::String)
+                .or_else(|| self.graph.literal(node.inputs.get(name)?, &Cell::new(MAX_VISITS)).map(Cow::into_owned)),
+        }
+    }
+
     /// Returns the text that a node outputs.
     fn output_text(&mut self, node: &'a Node, slot: u64) -> Option<String> {
         let class = node.class.to_ascii_lowercase();
@@ -169,6 +194,9 @@ impl<'a> Search<'a> {
         let has = |names: &[&str]| names.iter().all(|name| node.has(name));
         if is_generated(node) {
             return self.rewritten(node);
+        }
+        if let Some(known) = known::output(node, slot, &mut |name| self.value(node, name)) {
+            return known.as_ref().and_then(json::plain).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
         // What a node displays is the text of the run before; what it passes on is linked.
         if self.graph.linked(node, "passthrough").is_some() {
@@ -208,14 +236,14 @@ impl<'a> Search<'a> {
             return self.joined(node);
         }
         // A switch whose position is not in the file, if it does not matter.
-        for (one, other) in [("on_true", "on_false"), ("tt_value", "ff_value"), ("true", "false")] {
+        for (one, other) in BRANCHES {
             if has(&[one, other]) {
                 let text = self.input(node, one)?;
                 return self.input(node, other).filter(|other| *other == text);
             }
         }
-        // Which line or which part of a text it is depends on the run, or on what is not known here.
-        if is(&["random line", "randomline", "substring", "extract"]) {
+        // Which line of a text it is depends on the run.
+        if is(&["random line", "randomline"]) {
             return None;
         }
         if !is(&PLAIN) {
@@ -245,13 +273,7 @@ impl<'a> Search<'a> {
         }
         let is_constant = node.inputs.len() == 1 && is(&["primitive", "constant"]);
         let only = || node.inputs.values().find_map(Value::as_str).filter(|_| is_constant).map(str::to_owned);
-        let text = TEXTS.iter().find_map(|name| self.input(node, name)).or_else(only)?;
-        match node.inputs.get("mode").and_then(Value::as_str).filter(|_| class.contains("case")) {
-            Some("UPPERCASE") => Some(text.to_uppercase()),
-            Some("lowercase") => Some(text.to_lowercase()),
-            Some(_) => None,
-            None => Some(text),
-        }
+        TEXTS.iter().find_map(|name| self.input(node, name)).or_else(only)
     }
 
     /// Returns the rows of a list of prompts that a node outputs, one for each image.
@@ -270,8 +292,20 @@ impl<'a> Search<'a> {
     /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
     /// model rewrites prompts for that image.
     fn rewritten(&mut self, node: &'a Node) -> Option<String> {
-        const GIVEN: [&str; 9] =
-            ["prompt", "user_prompt", "text", "user_input", "input_text", "string", "input", "query", "description"];
+        const GIVEN: [&str; 12] = [
+            "prompt",
+            "user_prompt",
+            "text",
+            "user_input",
+            "input_text",
+            "string",
+            "input",
+            "query",
+            "description",
+            "prompt_text",
+            "model.prompt",
+            "tags",
+        ];
         let class = node.class.to_ascii_lowercase();
         let enhances = class.contains("enhance") || class.contains("ltx");
         // It goes on with a conversation, of which its text is only the last question.
@@ -398,9 +432,15 @@ impl<'a> Search<'a> {
         let parts: Vec<String> = ["text_a", "text_b", "text_c"]
             .iter()
             .map(|name| if node.has(name) { self.input(node, name) } else { Some(String::new()) })
+            .map(|part| part.map(|part| if part == "undefined" { String::new() } else { part }))
             .collect::<Option<_>>()?;
         let [a, b, c] = parts.as_slice() else { return None };
         match node.inputs.get("action").and_then(Value::as_str) {
+            // A pattern.
+            Some("replace") if b.len() > 1 && b.starts_with('/') && b.ends_with('/') => {
+                let pattern = RegexBuilder::new(b.trim_matches('/')).size_limit(MAX_PATTERN_BYTES).build().ok()?;
+                Some(pattern.replace_all(a, NoExpand(c)).into_owned()).filter(|_| !c.contains('\\'))
+            }
             Some("replace") if !b.is_empty() => Some(a.replace(b, c)).filter(|text| text.len() <= MAX_PROMPT_BYTES),
             Some("append") => {
                 let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
@@ -421,19 +461,17 @@ impl<'a> Search<'a> {
             "\\n" | "newline" => "\n",
             "none" => "",
             "space" => " ",
-            "comma" => ",",
+            "comma" => ", ",
             delimiter => delimiter,
         };
         let mut parts = Vec::new();
         let mut length = 0;
-        let mut names: Vec<&String> =
-            node.inputs.keys().filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)).collect();
-        // These state their places, whatever their order.
-        names.sort_by_key(|name| match name.as_str() {
-            "prepend" => -1,
-            "append" => 1,
-            _ => 0,
-        });
+        let texts = node.inputs.iter().filter(|(_, value)| value.is_string() || value.is_array());
+        let names = texts.map(|(name, _)| name);
+        let names = ordered(names.filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)));
+        let count = node.inputs.get("inputcount").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+        let names = names.into_iter().take(count.unwrap_or(usize::MAX));
+        let is_clean = node.inputs.get("clean_whitespace").is_some_and(|on| on == "true" || on == true);
         for name in names {
             let Some(input @ (Input::Literal(Value::String(_)) | Input::Link { .. })) = self.graph.input(node, name)
             else {
@@ -445,11 +483,39 @@ impl<'a> Search<'a> {
             if length > MAX_PROMPT_BYTES {
                 return None;
             }
-            parts.push(part);
+            parts.push(if is_clean { part.trim().to_owned() } else { part });
         }
-        parts.retain(|part| !part.is_empty());
+        parts.retain(|part| !["", "undefined"].contains(&part.as_str()));
         (!parts.is_empty()).then(|| parts.join(delimiter))
     }
+}
+
+/// Returns the inputs of a join in their order: by the numbers or letters at the end of their names if they differ only in
+/// them, since a file lists typed texts before linked ones. Otherwise what is put before the others comes first.
+fn ordered<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
+    let mut names: Vec<&String> = names.collect();
+    let split = |name: &'n str| {
+        let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let number = name.get(stem.len()..).and_then(|number| number.parse::<u64>().ok());
+        let letter = || name.rsplit_once('_').filter(|(_, end)| end.len() == 1);
+        match (number, letter()) {
+            (Some(number), _) => (stem.trim_end_matches('_'), number, ""),
+            (None, Some((stem, letter))) => (stem, 0, letter),
+            (None, None) if name.len() == 1 => ("", 0, name),
+            (None, None) => (name, 0, ""),
+        }
+    };
+    let is_series = names.windows(2).all(|pair| matches!(pair, [one, other] if split(one).0 == split(other).0));
+    if is_series {
+        names.sort_by_key(|name| split(name));
+    } else {
+        names.sort_by_key(|name| match name.to_ascii_lowercase().as_str() {
+            "prepend" | "prefix" | "pre_text" => -1,
+            "append" | "suffix" => 1,
+            _ => 0,
+        });
+    }
+    names
 }
 
 /// Removes empty tags and superfluous white space from a list of tags.

@@ -112,13 +112,16 @@ fn earlier(graph: &Graph, from: usize) -> Option<usize> {
 /// Returns the node that made the initial noise of a sampler, if the sampler adds none itself.
 pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a Node> {
     let off = |value: &Value| value == "disable" || value == &Value::Bool(false);
-    if !sampler.inputs.get("add_noise").is_some_and(off) {
+    let disables = |noise: usize| graph.node(noise).is_some_and(|noise| noise.class.contains("DisableNoise"));
+    if !sampler.inputs.get("add_noise").is_some_and(off) && !graph.linked(sampler, "noise").is_some_and(disables) {
         return None;
     }
     let place = graph.linked(sampler, "latent_image").or_else(|| graph.linked(sampler, "latent"))?;
     let makes = |node: &Node| {
         let class = node.class.to_ascii_lowercase();
-        (class.contains("noise") || class.contains("noisy")) && (node.has("seed") || node.has("noise_seed"))
+        (class.contains("noise") || class.contains("noisy"))
+            && ["seed", "noise_seed", "noise"].iter().any(|name| node.has(name))
+            && !is_sampler(node)
     };
     let first = graph.node(place).filter(|node| makes(node));
     first.or_else(|| nearest(graph, place, makes).and_then(|place| graph.node(place)))
@@ -127,14 +130,18 @@ pub(super) fn noise_maker<'a>(graph: &'a Graph, sampler: &'a Node) -> Option<&'a
 /// Returns whether a node samples, by its inputs.
 pub(super) fn is_sampler(node: &Node) -> bool {
     let has = |name: &str| node.has(name);
-    let seeded = has("seed") || has("noise_seed");
+    let seeded = has("seed") || has("noise_seed") || has("main_seed");
     let stepped = values::STEPS.iter().any(|name| has(name));
     let sided = has("positive") || has("negative") || has("cfg") || PIPES.iter().any(|pipe| has(pipe));
     let latent = ["latent_image", "latent", "samples"].iter().any(|name| has(name));
-    let modelled = node.inputs.get("model").is_some_and(Value::is_array);
+    let modelled = ["model", "base_model"].iter().any(|name| node.inputs.get(*name).is_some_and(Value::is_array));
     // A node that only collects settings passes them on to a sampler.
     let is_source = !node.inputs.values().any(Value::is_array);
     // A node that saves images stores the settings they were made with.
+    // So does a context, for what comes after it.
+    if node.class.starts_with("Context") {
+        return false;
+    }
     let saves = node.class.to_ascii_lowercase().contains("save") && takes_any(node, &["images", "image"]);
     if saves {
         return false;
@@ -147,7 +154,7 @@ pub(super) fn is_sampler(node: &Node) -> bool {
         // Some are guided by something else than a text.
         || (seeded && stepped && modelled)
         // The editor's graph may not tell which of its values are the steps.
-        || (seeded && modelled && latent && (has("conditioning") || has("positive")))
+        || (seeded && modelled && latent && node.inputs.keys().any(|name| name == "conditioning" || name.contains("positive")))
         // Some name neither seed nor steps.
         || (modelled && node.class.to_ascii_lowercase().contains("sampler") && node.inputs.get("positive").is_some_and(Value::is_array))
         // Guided without a negative side, or with one under another name.

@@ -2,11 +2,13 @@
 //! texts.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use serde_json::Value;
 
 use super::arithmetic::Formula;
-use super::graph::{Graph, Input, Node};
+use super::graph::{Graph, Input, MAX_VISITS, Node};
+use super::known;
 use crate::metadata::fields;
 
 /// The maximum number of consecutive links that are followed.
@@ -46,6 +48,10 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
                 if is_random(node) {
                     return None;
                 }
+                let mut get = |name: &str| known_value(graph, node, name, asked);
+                if let Some(known) = known::output(node, slot, &mut get) {
+                    return known.map(Cow::Owned);
+                }
                 if let Some(formula) = Formula::of(node) {
                     return computed(graph, node, formula, name, asked).map(Cow::Owned);
                 }
@@ -79,6 +85,12 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
         }
     }
     None
+}
+
+/// Returns the value of an input of a known node: a number that is followed like any other, or else a constant.
+fn known_value(graph: &Graph, node: &Node, name: &str, asked: &mut usize) -> Option<Value> {
+    let literal = || graph.literal(node.inputs.get(name)?, &Cell::new(MAX_VISITS)).map(Cow::into_owned);
+    literal().or_else(|| follow_number(graph, node, name, asked).map(Cow::into_owned))
 }
 
 /// Returns whether a node draws a number between two others, for which it has a seed of its own.
