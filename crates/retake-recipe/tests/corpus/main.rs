@@ -42,6 +42,7 @@ fn main() -> ExitCode {
         ("blind_11", include_str!("blind_11.json")),
         ("blind_12", include_str!("blind_12.json")),
         ("blind_13", include_str!("blind_13.json")),
+        ("blind_14", include_str!("blind_14.json")),
         ("develop_graphs", include_str!("develop_graphs.json")),
     ];
     for (name, rows) in lists {
