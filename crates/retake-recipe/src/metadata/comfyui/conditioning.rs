@@ -214,7 +214,10 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
     };
     let is_text = |name: &str| node.inputs.get(name).is_some_and(Value::is_string) || encodes_sides(node);
     let sided = both.iter().filter(|name| !["positive", "negative"].contains(name) || is_text(name));
-    let found: Vec<texts::Text<'a>> = sided.filter_map(|name| text(name)).collect();
+    let mut found: Vec<texts::Text<'a>> = sided.filter_map(|name| text(name)).collect();
+    if let (Some(first), Some(prepended)) = (found.first_mut(), text(&format!("prepend_{}", side.name()))) {
+        first.text = format!("{} {}", prepended.text, first.text).trim_start().to_owned();
+    }
     if !found.is_empty() || (both.iter().any(|name| node.has(name)) && !node.has("text")) {
         return found;
     }

@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::arithmetic::Formula;
+use super::switches::EXTENDED;
 use super::{known, switches};
 
 /// The maximum number of nodes; the largest graphs seen have a few hundred.
@@ -134,17 +135,34 @@ impl Graph {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
         let (connects, visits) = (|value: &Value| self.is_connected(value, left), Cell::new(MAX_VISITS));
+        if node.class.starts_with("Context Merge") {
+            return self.merged(node, slot, left).unwrap_or(here);
+        }
         let passed_on = || switches::passed_on(node, slot, |value| self.literal(value, &visits), connects);
-        let Some(input) = switches::of_context(node, slot).or_else(passed_on) else { return here };
+        let Some(input) = switches::of_bundle(node, slot).or_else(passed_on) else { return here };
         match node.inputs.get(input) {
             Some(value) => match self.link(value) {
-                Some((next, _)) if input == "base_ctx" => self.chosen(next, slot, left),
+                Some((next, _)) if EXTENDED.contains(&input) || node.class.starts_with("Context Switch") => {
+                    self.chosen(next, slot, left)
+                }
                 Some((next, slot)) => self.chosen(next, slot, left),
                 None if value.is_array() => here,
                 None => Input::Literal(value),
             },
             None => here,
         }
+    }
+
+    /// Returns an output of several contexts, the last of which that has it counts.
+    fn merged<'a>(&'a self, node: &'a Node, slot: u64, left: usize) -> Option<Input<'a>> {
+        let mut contexts: Vec<(&String, &Value)> = node.inputs.iter().collect();
+        contexts.sort_by(|(one, _), (other, _)| other.cmp(one));
+        let of_context = |(_, value): (&String, &'a Value)| {
+            let found = self.chosen(self.link(value)?.0, slot, left);
+            let is_context = |place: usize| self.nodes.get(place).is_some_and(|node| node.class.starts_with("Context"));
+            Some(found).filter(|found| !matches!(found, Input::Link { node, .. } if is_context(*node)))
+        };
+        contexts.into_iter().find_map(of_context)
     }
 
     /// Returns whether a value is a link to anything but a switch without a connected input.

@@ -104,7 +104,7 @@ pub(super) fn passed_on<'a>(
 }
 
 /// Returns whether a node passes on its first connected input (rgthree).
-fn takes_first(node: &Node) -> bool {
+pub(super) fn takes_first(node: &Node) -> bool {
     ["Any Switch", "Context Switch"].iter().any(|class| node.class.starts_with(class))
 }
 
@@ -113,10 +113,13 @@ pub(super) fn needs_input(node: &Node) -> bool {
     takes_first(node) || node.class.starts_with("Context")
 }
 
-/// Returns the input that an output of a context is (rgthree). What a context lacks is in the one that it extends, at the
-/// same output.
-pub(super) fn of_context(node: &Node, slot: u64) -> Option<&str> {
-    const OUTPUTS: [&str; 23] = [
+/// The inputs through which a bundle extends another, whose outputs are in the same places.
+pub(super) const EXTENDED: [&str; 3] = ["base_ctx", "CPipeAny", "zipped_prompt"];
+
+/// Returns the input that an output of a bundle is: of a context (rgthree), or of values that were put together. What a
+/// bundle lacks is in the one that it extends.
+pub(super) fn of_bundle(node: &Node, slot: u64) -> Option<&str> {
+    const CONTEXT: [&str; 23] = [
         "base_ctx",
         "model",
         "clip",
@@ -141,17 +144,16 @@ pub(super) fn of_context(node: &Node, slot: u64) -> Option<&str> {
         "mask",
         "control_net",
     ];
-    let known = match node.class.as_str() {
-        "Context Big (rgthree)" => OUTPUTS.len(),
+    let place = usize::try_from(slot).ok()?;
+    let own = match node.class.as_str() {
+        "Context Big (rgthree)" => (*CONTEXT.get(place).filter(|_| place > 0)?).to_owned(),
         // Without settings.
-        "Context (rgthree)" => 8,
+        "Context (rgthree)" => (*CONTEXT.get(place).filter(|_| place > 0 && place < 9)?).to_owned(),
+        "Pipe to/edit any [Crystools]" | "Pipe from any [Crystools]" if place > 0 => format!("any_{place}"),
+        "ZipPrompt //Inspire" => (*["positive", "negative", "name_opt"].get(place)?).to_owned(),
+        "UnzipPrompt //Inspire" => String::new(),
         _ => return None,
     };
-    let place = usize::try_from(slot).ok()?;
-    let name = match OUTPUTS.get(place).filter(|_| place > 0 && place < known) {
-        Some(name) => *name,
-        None if place == 8 => "seed",
-        None => return None,
-    };
-    node.inputs.get_key_value(name).or_else(|| node.inputs.get_key_value("base_ctx")).map(|(name, _)| name.as_str())
+    let names = [own.as_str()].into_iter().chain(EXTENDED);
+    names.into_iter().find_map(|name| node.inputs.get_key_value(name)).map(|(name, _)| name.as_str())
 }

@@ -87,7 +87,14 @@ pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
         if passes.contains(&next) || passes.len() >= MAX_PASSES {
             break;
         }
-        passes.push(next);
+        // It holds settings for the samplers after it, but not for one with settings of its own.
+        let presets = graph.node(next).is_some_and(|node| node.class.contains("preSampling"));
+        let is_set = from
+            .and_then(|from| graph.node(from))
+            .is_some_and(|node| node.has("steps") && !node.class.starts_with("easy pre"));
+        if !(presets && is_set) {
+            passes.push(next);
+        }
         from = Some(next);
     }
     passes
@@ -321,6 +328,11 @@ pub(super) fn setting<'a>(
 ) -> Option<(&'a Node, Cow<'a, Value>)> {
     let own =
         |node: &'a Node| names.iter().find_map(|name| values::number(graph, node, name)).map(|value| (node, value));
+    // A schedule that is linked replaces the sampler's own.
+    let replaced = graph.linked(sampler, "opt_sigmas").filter(|_| through.contains(&"sigmas"));
+    if let Some(schedule) = replaced.and_then(|place| graph.node(place)) {
+        return own(schedule);
+    }
     own(sampler).or_else(|| {
         through.iter().find_map(|part| {
             let mut place = graph.linked(sampler, part)?;
