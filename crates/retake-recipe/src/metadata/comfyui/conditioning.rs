@@ -137,6 +137,11 @@ fn conditioning<'a>(
     // What a node has for a side itself replaces what is in its pipe.
     let replaces = graph.links(node).any(|(name, ..)| side_of(name) == Some(side));
     let mut links: Vec<_> = graph.links(node).collect();
+    // Only the first of several are used.
+    if let Some(count) = node.inputs.get("inputcount").and_then(Value::as_u64) {
+        let is_used = |name: &str| name.rsplit('_').next().and_then(|number| number.parse::<u64>().ok());
+        links.retain(|(name, ..)| is_used(name).is_none_or(|number| number <= count));
+    }
     // One conditioning is added to another.
     links.sort_by_key(|(name, ..)| *name == "conditioning_from");
     for (name, next, _) in links {
@@ -152,6 +157,8 @@ fn conditioning<'a>(
             "text_embeds" | "original_text_embeds" | "prompt_embeds" => {
                 side == PromptSide::Positive || encodes_negative(graph, next)
             }
+            "uncond" => side == PromptSide::Negative,
+            "cond" => side == PromptSide::Positive || graph.linked(node, "uncond").is_none(),
             // Two conditions against one negative side: the first is the prompt, the second a weaker one without it.
             "cond1" => side == PromptSide::Positive,
             "cond2" => side == PromptSide::Positive && graph.linked(node, "cond1").is_none(),
@@ -226,6 +233,10 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
     if !(leaf || node.has("clip") || class.contains("encode") || class.contains("prompt")) {
         return Vec::new();
     }
+    // It encodes what it also outputs as a text.
+    if node.class == "Prompt (LoraManager)" {
+        return texts::of_output(graph, node, 1).into_iter().collect();
+    }
     // It encodes as another program does, or as SDXL.
     if let Some(as_sdxl) = node.inputs.get("with_SDXL").and_then(Value::as_bool) {
         let names: &[&str] = if as_sdxl { &["text_g", "text_l"] } else { &["text"] };
@@ -242,7 +253,11 @@ fn encoded<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide, leaf: bool) -
 fn encoded_under_own_names<'a>(graph: &'a Graph, node: &'a Node, side: PromptSide) -> Vec<texts::Text<'a>> {
     let is_negative = |name: &str| name.starts_with("neg") || name.contains("negative");
     // What is encoded already is not a text, and the refiner comes after the base.
-    let is_other = |name: &str| name.contains("embeds") || ["pos_r", "neg_r"].contains(&name);
+    // So does the text that a wildcard became.
+    let is_populated = node.inputs.keys().any(|name| name.contains("populated"));
+    let is_other = |name: &str| {
+        name.contains("embeds") || ["pos_r", "neg_r"].contains(&name) || (is_populated && name.contains("wildcard"))
+    };
     let is_text = |name: &str| {
         !is_negative(name) && (cone::is_text(name) || name.starts_with("pos_") || ["bert", "mt5xl"].contains(&name))
     };

@@ -94,6 +94,12 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
             .and_then(|of| Some(of.replace(&text(get, "Pattern")?, &text(get, "Replace_With")?))),
         "DF_String_Concatenate" => text(get, "Prepend")
             .and_then(|of| Some([of, text(get, "Append")?].join(&text(get, "Delimiter").unwrap_or_default()))),
+        "Prompt (LoraManager)" => with_triggers(node, get),
+        "TriggerWord Toggle (LoraManager)" => toggled(node),
+        "TextInputBasic" => text(get, "text").and_then(|of| {
+            let mut around = |name: &str| if node.has(name) { text(get, name) } else { Some(String::new()) };
+            Some([around("prefix")?, of, around("suffix")?].concat())
+        }),
         "SomethingToString" => get("input")
             .as_ref()
             .and_then(json::plain)
@@ -103,6 +109,16 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
         | "Text Find and Replace by Dictionary"
         | "Text List to Text"
         | "Text Random Line"
+        | "Text Shuffle"
+        | "TextRandomMultiline"
+        | "TextSwitchCase"
+        | "Bjornulf_LineSelector"
+        | "Bjornulf_MatchTextToInput"
+        | "Bjornulf_TextReplace"
+        | "Bjornulf_TextSplitin5"
+        | "Bjornulf_WriteTextAdvanced"
+        | "PromptComposerTextSingle"
+        | "promptComposerTextMultiple"
         | "Power Puter (rgthree)" => None,
         _ => return None,
     };
@@ -209,6 +225,21 @@ fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
             Some("modulo") => of("a").and_then(|a| of("b").map(|b| a - b * (a / b).floor())),
             _ => return None,
         },
+        "CM_IntBinaryOperation" | "CM_FloatBinaryOperation" => of("a").and_then(|a| {
+            let (b, operation) = (of("b")?, node.inputs.get("op")?.as_str()?);
+            let is_whole = node.class.starts_with("CM_Int");
+            let result = Formula::Operation(operation).compute(&mut |name| Some(if name == "a" { a } else { b }))?;
+            Some(if is_whole { result.floor() } else { result })
+        }),
+        "CM_IntUnaryOperation" => of("a").and_then(|a| match node.inputs.get("op")?.as_str()? {
+            "Inc" => Some(a + 1.0),
+            "Dec" => Some(a - 1.0),
+            "Abs" => Some(a.abs()),
+            _ => None,
+        }),
+        "CM_FloatToInt" => of("a").map(f64::trunc),
+        // They draw a number, whatever their seed.
+        "Bjornulf_GlobalSeedManager" | "PrimereFastSeed" | "RandomGeneratorForList //Inspire" => None,
         "ImpactMinMax" => of("a").and_then(|a| {
             let (b, is_max) = (of("b")?, of("mode")? != 0.0);
             Some(if is_max { a.max(b) } else { a.min(b) })
@@ -346,6 +377,29 @@ fn boxes(get: Get<'_>, names: &[&str]) -> Option<String> {
     let texts: Option<Vec<String>> = names.iter().map(|name| Some(text(get, name).unwrap_or_default())).collect();
     let texts: Vec<String> = texts?.into_iter().filter(|text| !["", "undefined"].contains(&text.as_str())).collect();
     Some(texts.join(delimiter))
+}
+
+/// Returns a prompt with the words that trigger its LoRAs before it.
+fn with_triggers(node: &Node, get: Get<'_>) -> Option<String> {
+    let mut names: Vec<&String> = node.inputs.keys().filter(|name| name.starts_with("trigger_words")).collect();
+    names.sort();
+    let parts: Option<Vec<String>> =
+        names.into_iter().map(String::as_str).chain(["text"]).map(|name| text(get, name)).collect();
+    Some(parts?.into_iter().filter(|part| !part.trim().is_empty()).collect::<Vec<_>>().join(", "))
+}
+
+/// Returns the words of a list that are switched on, with their weights.
+fn toggled(node: &Node) -> Option<String> {
+    let list = node.inputs.get("toggle_trigger_words")?;
+    let words = list.get("__value__").unwrap_or(list).as_array()?;
+    let weighs = node.inputs.get("allow_strength_adjustment") == Some(&Value::Bool(true));
+    let word = |word: &Value| {
+        let text = word.get("text")?.as_str()?;
+        let weight = word.get("strength").and_then(Value::as_f64).filter(|_| weighs);
+        Some(weight.map_or_else(|| text.to_owned(), |weight| format!("({text}:{weight:.2})")))
+    };
+    let active = words.iter().filter(|word| word.get("active") == Some(&Value::Bool(true)));
+    Some(active.filter_map(word).collect::<Vec<_>>().join(", "))
 }
 
 /// Fills in a template with inputs by their names: `{animal} in the snow`.

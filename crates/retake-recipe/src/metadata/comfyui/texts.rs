@@ -47,7 +47,9 @@ const TEXTS: [&str; 24] = [
 /// The inputs of a joining node that hold what is put between its texts.
 const DELIMITERS: [&str; 5] = ["delimiter", "separator", "delim", "sep", "delimmitor"];
 /// What some joining nodes put between their texts, which is not in the file.
-const JOINS: [(&str, &str); 6] = [
+const JOINS: [(&str, &str); 8] = [
+    ("FlexibleStringMergerNode", " AND "),
+    ("FusionText", ""),
     ("ConcatText_Zho", ", "),
     ("LayerUtility: TextJoin", ", "),
     ("ComfyUIDeployStringCombine", ", "),
@@ -123,6 +125,13 @@ pub(super) struct Text<'a> {
 pub(super) fn text<'a>(graph: &'a Graph, node: &'a Node, input: &str) -> Option<Text<'a>> {
     let mut search = Search { graph, under_way: HashSet::new(), asked: 0, rewritten_by: None };
     let text = search.follow(graph.input(node, input)?)?;
+    Some(Text { text, rewritten_by: search.rewritten_by })
+}
+
+/// Returns the text that a node outputs.
+pub(super) fn of_output<'a>(graph: &'a Graph, node: &'a Node, slot: u64) -> Option<Text<'a>> {
+    let mut search = Search { graph, under_way: HashSet::new(), asked: 0, rewritten_by: None };
+    let text = search.output_text(node, slot)?;
     Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
@@ -232,7 +241,7 @@ impl<'a> Search<'a> {
             return self.rows(node);
         }
         let delimited = DELIMITERS.iter().any(|name| node.has(name));
-        if delimited || is(&["concat", "join", "combine", "merge", "append"]) {
+        if delimited || is(&["concat", "join", "combine", "merge", "append", "fusiontext"]) {
             return self.joined(node);
         }
         // A switch whose position is not in the file, if it does not matter.
@@ -461,6 +470,7 @@ impl<'a> Search<'a> {
             "\\n" | "newline" => "\n",
             "none" => "",
             "space" => " ",
+            "slash" => "/",
             "comma" => ", ",
             delimiter => delimiter,
         };
@@ -469,7 +479,8 @@ impl<'a> Search<'a> {
         let texts = node.inputs.iter().filter(|(_, value)| value.is_string() || value.is_array());
         let names = texts.map(|(name, _)| name);
         let names = ordered(names.filter(|name| !DELIMITERS.contains(&name.as_str()) && is_text_input(name)));
-        let count = node.inputs.get("inputcount").and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
+        let count = ["inputcount", "number_of_inputs"].iter().find_map(|name| node.inputs.get(*name));
+        let count = count.and_then(Value::as_u64).and_then(|count| usize::try_from(count).ok());
         let names = names.into_iter().take(count.unwrap_or(usize::MAX));
         let is_clean = node.inputs.get("clean_whitespace").is_some_and(|on| on == "true" || on == true);
         for name in names {
@@ -483,7 +494,8 @@ impl<'a> Search<'a> {
             if length > MAX_PROMPT_BYTES {
                 return None;
             }
-            parts.push(if is_clean { part.trim().to_owned() } else { part });
+            let is_trimmed = is_clean || node.class == "FlexibleStringMergerNode";
+            parts.push(if is_trimmed { part.trim().to_owned() } else { part });
         }
         parts.retain(|part| !["", "undefined"].contains(&part.as_str()));
         (!parts.is_empty()).then(|| parts.join(delimiter))

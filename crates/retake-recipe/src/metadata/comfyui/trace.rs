@@ -79,7 +79,7 @@ pub(super) const CFG: [&str; 3] = ["cfg", "guidance_scale", "cfg_scale"];
 /// last sampler of the graph, unless another image was saved or shown.
 pub(super) fn passes(graph: &Graph, output: Option<usize>) -> Vec<usize> {
     let mut passes = Vec::new();
-    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph) && !saves_sound(graph)));
+    let mut from = output.or_else(|| last_sampler(graph).filter(|_| !shows_image(graph) && !saves_other(graph)));
     if let Some(first) = from.filter(|first| graph.node(*first).is_some_and(is_sampler)) {
         passes.push(first);
     }
@@ -250,12 +250,14 @@ fn shows_image(graph: &Graph) -> bool {
     })
 }
 
-/// Returns whether a node saves sound.
-fn saves_sound(graph: &Graph) -> bool {
-    graph.nodes.iter().any(|node| {
-        let class = node.class.to_ascii_lowercase();
-        class.contains("audio") && ["save", "preview"].iter().any(|part| class.contains(part))
-    })
+/// Returns whether a node saves or shows something other than an image: sound, or a mesh.
+fn saves_other(graph: &Graph) -> bool {
+    let has = |class: &str, parts: &[&str]| parts.iter().any(|part| class.contains(part));
+    graph
+        .nodes
+        .iter()
+        .map(|node| node.class.to_ascii_lowercase())
+        .any(|class| has(&class, &["save", "preview", "export"]) && has(&class, &["audio", "mesh", "glb", "3d"]))
 }
 
 /// Returns whether images lead to a node.
