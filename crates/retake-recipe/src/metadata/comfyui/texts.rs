@@ -151,6 +151,7 @@ pub(super) fn is_language_model(node: &Node) -> bool {
     let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
     node.inputs.values().any(calls)
         || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
+        || (node.has("user_input") && node.has("keep_model_loaded"))
         || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
 }
 

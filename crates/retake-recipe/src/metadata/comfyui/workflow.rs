@@ -144,6 +144,9 @@ impl<'a> Unfolding<'a> {
                         inputs.insert(name.to_owned(), json!([from, slot]));
                     }
                 }
+                for (name, seed) in everywhere.seeds(place, node) {
+                    inputs.insert(name.to_owned(), seed.clone());
+                }
                 for (slot, input) in (0_u64..).zip(list(node, "inputs")) {
                     if let Some((from, output)) = scope.broadcast.get(&(id.clone(), slot))
                         && let Some(name) = input.get("name").and_then(Value::as_str)
@@ -230,6 +233,8 @@ impl<'a> Unfolding<'a> {
 struct Everywhere<'a> {
     /// For each scope: the type supplied, a part of the names of the inputs it is meant for, and the link.
     supplies: Vec<Vec<(&'a str, String, u64)>>,
+    /// For each scope: the seed of its `Seed Everywhere`.
+    seeds: Vec<Option<&'a Value>>,
 }
 
 impl<'a> Everywhere<'a> {
@@ -269,7 +274,27 @@ impl<'a> Everywhere<'a> {
             let nodes = scope.order.iter().filter_map(|id| scope.nodes.get(id).copied());
             nodes.filter(|node| !matches!(mode(node), MUTED | BYPASSED)).flat_map(of_node).collect()
         };
-        Everywhere { supplies: scopes.iter().map(of_scope).collect() }
+        let seed_of_scope = |scope: &Scope<'a>| {
+            let nodes = scope.order.iter().filter_map(|id| scope.nodes.get(id).copied());
+            let mut seeds = nodes
+                .filter(|node| class(node) == Some("Seed Everywhere") && !matches!(mode(node), MUTED | BYPASSED))
+                .filter_map(|node| node.pointer("/widgets_values/0"));
+            seeds.next().filter(|_| seeds.next().is_none())
+        };
+        Everywhere {
+            supplies: scopes.iter().map(of_scope).collect(),
+            seeds: scopes.iter().map(seed_of_scope).collect(),
+        }
+    }
+
+    /// Returns the unconnected inputs of a node for seeds, with the seed that is supplied everywhere.
+    fn seeds(&self, scope: usize, node: &'a Value) -> impl Iterator<Item = (&'a str, &'a Value)> {
+        let seed = self.seeds.get(scope).copied().flatten();
+        let open = list(node, "inputs").filter(|input| input.get("link").is_none_or(Value::is_null));
+        // An input with a display name is a value that the editor only lists.
+        let converted = open.filter(|input| input.get("widget").is_some() && input.get("localized_name").is_none());
+        let named = converted.filter_map(|input| input.get("name")?.as_str()).filter(|name| name.contains("seed"));
+        named.filter_map(move |name| Some((name, seed?)))
     }
 
     /// Returns the unconnected inputs of a node that are supplied, with the link that supplies each.
