@@ -199,3 +199,26 @@ fn outputs_that_are_named_after_settings() {
     assert_eq!(steps(1), ((Some(20), Some(7)), (Some(20), Some(7))));
     assert_eq!(steps(2), ((Some(6), Some(7)), (Some(6), Some(7))));
 }
+
+/// `Seed Everywhere` replaces the seeds that were made inputs and have no link; those that the editor only lists keep
+/// their value.
+#[test]
+fn a_seed_that_is_supplied_everywhere() {
+    let seed_of = |input: Value, nodes: Vec<Value>| {
+        let mut all = vec![
+            json!({"id": 3, "type": "KSampler", "inputs": [input], "widgets_values": [1, "randomize", 20, 8, "euler", "normal", 1]}),
+            json!({"id": 5, "type": "SaveImage", "inputs": [{"name": "images", "type": "IMAGE", "link": 1}], "widgets_values": ["x"]}),
+        ];
+        all.extend(nodes);
+        let workflow = json!({"nodes": all, "links": [[1, 3, 0, 5, 0, "IMAGE"]]});
+        read(&png(&[text("workflow", workflow.to_string())])).recipe.seed.map(|seed| seed.0)
+    };
+    let everywhere = |id: u32, mode: u32| json!({"id": id, "type": "Seed Everywhere", "mode": mode, "widgets_values": [7, "randomize"]});
+    let converted = json!({"name": "seed", "type": "INT", "link": null, "widget": {"name": "seed"}});
+    let listed =
+        json!({"name": "seed", "type": "INT", "link": null, "widget": {"name": "seed"}, "localized_name": "seed"});
+    assert_eq!(seed_of(converted.clone(), vec![everywhere(1, 0)]), Some(7));
+    assert_eq!(seed_of(listed, vec![everywhere(1, 0)]), Some(1));
+    assert_eq!(seed_of(converted.clone(), vec![everywhere(1, 2)]), Some(1), "a muted one supplies nothing");
+    assert_eq!(seed_of(converted, vec![everywhere(1, 0), everywhere(2, 0)]), Some(1), "two leave it open");
+}
