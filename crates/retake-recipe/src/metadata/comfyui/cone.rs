@@ -10,7 +10,7 @@ use std::collections::{HashSet, VecDeque};
 use serde_json::Value;
 
 use super::graph::{Graph, Input, Node};
-use super::{provider, texts};
+use super::{provider, rewriting, texts};
 
 /// The maximum number of nodes of a cone.
 const MAX_NODES: usize = 500;
@@ -76,7 +76,7 @@ pub(super) fn could_make(node: &Node) -> bool {
     seed_input(node).is_some()
         && (steps_input(node).is_some() || prompted())
         && !provider::is_other(&node.class)
-        && !texts::is_generated(node)
+        && !rewriting::is_generated(node)
 }
 
 /// Returns the only input of a node that holds a seed, whatever its prefix: `base_seed`.
@@ -116,7 +116,7 @@ pub(super) fn prompt<'a>(graph: &'a Graph, maker: &'a Node) -> Option<(&'a Node,
     let mut found: Option<(&Node, &str, String)> = None;
     let mut asked = 0;
     while let Some(node) = queue.pop_front() {
-        if seen.len() > MAX_NODES || (node.id != maker.id && texts::is_generated(node)) {
+        if seen.len() > MAX_NODES || (node.id != maker.id && rewriting::is_generated(node)) {
             return None;
         }
         // What is spoken in a video is not its prompt.

@@ -182,7 +182,7 @@ impl Graph {
         let node = self.nodes.get(place)?;
         let mut get = |name: &str| self.literal(node.inputs.get(name)?, left).map(Cow::into_owned);
         if let Some(known) = known::output(node, slot, &mut get) {
-            return known.map(Cow::Owned);
+            return known.value().map(Cow::Owned);
         }
         if let Some(formula) = Formula::of(node) {
             let result = formula.compute(&mut |variable| {

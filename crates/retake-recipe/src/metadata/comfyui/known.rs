@@ -18,15 +18,33 @@ const MAX_PATTERN_BYTES: usize = 1 << 16;
 /// Resolves an input to its value.
 type Get<'g> = &'g mut dyn FnMut(&str) -> Option<Value>;
 
-/// Returns the value of an output: `None` if the node is not known, and nothing inside if its value is not.
-#[expect(clippy::option_option, reason = "a known node whose value is unknown must not be taken for an unknown one")]
-pub(super) fn output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
+/// What a known node outputs.
+pub(super) enum Output {
+    Value(Value),
+    /// It depends on the run, or on something that is not in the file.
+    Unknown,
+}
+
+impl Output {
+    fn of<T: Into<Value>>(value: Option<T>) -> Output {
+        value.map_or(Output::Unknown, |value| Output::Value(value.into()))
+    }
+
+    pub(super) fn value(self) -> Option<Value> {
+        match self {
+            Output::Value(value) => Some(value),
+            Output::Unknown => None,
+        }
+    }
+}
+
+/// Returns what a node outputs; `None` if it is not one of the known nodes.
+pub(super) fn output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
     text_output(node, slot, get).or_else(|| condition(node, get)).or_else(|| number(node, slot, get))
 }
 
 /// Returns the text of an output.
-#[expect(clippy::option_option, reason = "see `output`")]
-fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
+fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
     let part = |names: &[&'static str]| names.get(usize::try_from(slot).ok()?).copied();
     // One text for each output.
     let named = match node.class.as_str() {
@@ -41,7 +59,7 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
         _ => None,
     };
     if let Some(name) = named.filter(|name| !name.is_empty()) {
-        return Some(get(name));
+        return Some(Output::of(get(name)));
     }
     let text = match node.class.as_str() {
         "RegexExtract" => extracted(get),
@@ -122,12 +140,11 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
         | "Power Puter (rgthree)" => None,
         _ => return None,
     };
-    Some(text.map(Value::String))
+    Some(Output::of(text))
 }
 
 /// Returns whether the condition that a node states is met.
-#[expect(clippy::option_option, reason = "see `output`")]
-fn condition(node: &Node, get: Get<'_>) -> Option<Option<Value>> {
+fn condition(node: &Node, get: Get<'_>) -> Option<Output> {
     let sensitive = |get: Get<'_>, name: &str, default: bool| get(name).and_then(|on| on.as_bool()).unwrap_or(default);
     let pair = |get: Get<'_>, one: &str, other: &str, exact: bool| {
         let pair = (text(get, one)?, text(get, other)?);
@@ -175,7 +192,7 @@ fn condition(node: &Node, get: Get<'_>) -> Option<Option<Value>> {
             compared(get, comparison)
         }
     };
-    Some(is_met.map(Value::Bool))
+    Some(Output::of(is_met))
 }
 
 /// Compares the inputs `a` and `b`: `a == b`.
@@ -202,8 +219,7 @@ fn compared(get: Get<'_>, comparison: &str) -> Option<bool> {
 }
 
 /// Returns the number of an output.
-#[expect(clippy::option_option, reason = "see `output`")]
-fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
+fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
     let mut of = |name: &str| as_number(&get(name)?);
     let result = match node.class.as_str() {
         "MathExpression|pysssss" => {
@@ -256,7 +272,7 @@ fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Option<Value>> {
         }),
         _ => return None,
     };
-    Some(result.filter(|it| it.is_finite()).map(Value::from))
+    Some(Output::of(result.filter(|it| it.is_finite())))
 }
 
 /// Computes the expression in an input.

@@ -18,6 +18,7 @@ pub(crate) mod listing;
 mod model;
 mod promoted;
 mod provider;
+mod rewriting;
 mod switches;
 mod texts;
 mod trace;
@@ -180,7 +181,8 @@ impl<'a> GraphReader<'a> {
         let maker = outputs.taken.and_then(|output| trace::nearest(graph, output, trace::makes));
         let takes_image = |output: &usize| graph.node(*output).is_some_and(|output| trace::takes_image(graph, output));
         // Some language models draw, but not if no image leads to the output.
-        let draws = |node: &Node| !texts::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
+        let draws =
+            |node: &Node| !rewriting::is_language_model(node) || outputs.taken.as_ref().is_some_and(takes_image);
         let asked = maker
             .and_then(|maker| graph.node(maker))
             .filter(|node| provider::asks(node) && !trace::is_sampler(node) && draws(node));
@@ -430,7 +432,8 @@ impl<'a> GraphReader<'a> {
 
     /// Reads the only provider request of a graph in which nothing leads to an output.
     fn only_request(&mut self) {
-        let mut asking = self.graph.nodes.iter().filter(|node| provider::asks(node) && !texts::is_language_model(node));
+        let mut asking =
+            self.graph.nodes.iter().filter(|node| provider::asks(node) && !rewriting::is_language_model(node));
         if let (Some(node), None) = (asking.next(), asking.next()) {
             self.request(node);
         }

@@ -1,5 +1,5 @@
-//! Resolves the texts of inputs through links: joins, replacements, styles and language models, followed to where a person
-//! typed them.
+//! Resolves the texts of inputs through links: joins, replacements and styles, followed to where a person typed them.
+//! What is special about language models is in `rewriting`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use super::graph::{Graph, Input, MAX_VISITS, Node};
 use super::known;
+use super::rewriting::is_generated;
 use super::switches::BRANCHES;
-use super::values::{self, MAX_ASKED, MAX_DEPTH, STEPS};
+use super::values::{self, MAX_ASKED, MAX_DEPTH};
 use crate::metadata::json;
 use crate::recipe::MAX_PROMPT_BYTES;
 
@@ -86,33 +87,6 @@ const PLAIN: [&str; 24] = [
 ];
 /// The names of the style that adds nothing.
 const NO_STYLES: [&str; 3] = ["No Style", "None", "none"];
-/// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
-const RUNTIME: [&str; 23] = [
-    "generate",
-    "llm",
-    "gpt",
-    "ollama",
-    "gemini",
-    "gemma",
-    "enhanceprompt",
-    "qwen",
-    "florence",
-    "caption",
-    "interrog",
-    "tagger",
-    "vlm",
-    "chat",
-    "claude",
-    "openai",
-    "groq",
-    "llama",
-    "joycaption",
-    "moondream",
-    "deepseek",
-    "loadtext",
-    "tipo",
-];
-
 /// A text with its origin.
 #[derive(Debug, Default)]
 pub(super) struct Text<'a> {
@@ -135,37 +109,17 @@ pub(super) fn of_output<'a>(graph: &'a Graph, node: &'a Node, slot: u64) -> Opti
     Some(Text { text, rewritten_by: search.rewritten_by })
 }
 
-/// Returns whether a node generates its text when it runs, so that it is not in the file.
-pub(super) fn is_generated(node: &Node) -> bool {
-    let class = node.class.to_ascii_lowercase();
-    let is = |parts: &[&str]| parts.iter().any(|part| class.contains(part));
-    is_language_model(node) || is(&RUNTIME) && !is(&["template", "builder", "encode"])
-}
-
-/// Returns whether a node has the settings of a language model, or calls one, whatever its name. A model that makes images
-/// may have them, too, but then it has steps.
-pub(super) fn is_language_model(node: &Node) -> bool {
-    if STEPS.iter().any(|name| node.has(name)) {
-        return false;
-    }
-    let calls = |value: &Value| value.as_str().is_some_and(|text| text.ends_with("/chat/completions"));
-    node.inputs.values().any(calls)
-        || ["max_tokens", "max_new_tokens"].iter().any(|name| node.has(name))
-        || (node.has("user_input") && node.has("keep_model_loaded"))
-        || (node.has("temperature") && (node.has("top_p") || node.has("top_k")))
-}
-
 /// The search for a text.
-struct Search<'a> {
-    graph: &'a Graph,
+pub(super) struct Search<'a> {
+    pub(super) graph: &'a Graph,
     /// The nodes being visited, to detect cycles.
     under_way: HashSet<usize>,
     asked: usize,
-    rewritten_by: Option<&'a Node>,
+    pub(super) rewritten_by: Option<&'a Node>,
 }
 
 impl<'a> Search<'a> {
-    fn follow(&mut self, input: Input<'a>) -> Option<String> {
+    pub(super) fn follow(&mut self, input: Input<'a>) -> Option<String> {
         match input {
             Input::Literal(Value::String(text)) => Some(text.clone()),
             Input::Literal(_) => None,
@@ -182,7 +136,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn input(&mut self, node: &'a Node, name: &str) -> Option<String> {
+    pub(super) fn input(&mut self, node: &'a Node, name: &str) -> Option<String> {
         self.follow(self.graph.input(node, name)?)
     }
 
@@ -206,7 +160,7 @@ impl<'a> Search<'a> {
             return self.rewritten(node);
         }
         if let Some(known) = known::output(node, slot, &mut |name| self.value(node, name)) {
-            return known.as_ref().and_then(json::plain).filter(|text| text.len() <= MAX_PROMPT_BYTES);
+            return known.value().as_ref().and_then(json::plain).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
         // What a node displays is the text of the run before; what it passes on is linked.
         if self.graph.linked(node, "passthrough").is_some() {
@@ -297,69 +251,6 @@ impl<'a> Search<'a> {
         let lines = list.lines().map(str::trim).filter(|line| !drops_empty || !line.is_empty());
         let rows: Vec<String> = lines.skip(start).take(most).map(|line| format!("{before}{line}{after}")).collect();
         Some(rows.join("\n")).filter(|text| !text.is_empty() && text.len() <= MAX_PROMPT_BYTES)
-    }
-
-    /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
-    /// model rewrites prompts for that image.
-    fn rewritten(&mut self, node: &'a Node) -> Option<String> {
-        const GIVEN: [&str; 12] = [
-            "prompt",
-            "user_prompt",
-            "text",
-            "user_input",
-            "input_text",
-            "string",
-            "input",
-            "query",
-            "description",
-            "prompt_text",
-            "model.prompt",
-            "tags",
-        ];
-        let class = node.class.to_ascii_lowercase();
-        let enhances = class.contains("enhance") || class.contains("ltx");
-        // It goes on with a conversation, of which its text is only the last question.
-        if self.graph.linked(node, "messages").is_some() {
-            return None;
-        }
-        let sees = self.graph.links(node).any(|(name, ..)| name.contains("image") || name.contains("video"));
-        if sees && !enhances {
-            return None;
-        }
-        let text = GIVEN.iter().find_map(|name| self.request(node, name)).filter(|text| !text.trim().is_empty())?;
-        self.rewritten_by = self.rewritten_by.or(Some(node));
-        Some(text)
-    }
-
-    /// Returns the text in an input of a language model, without the instruction that it may be joined with.
-    fn request(&mut self, node: &'a Node, name: &str) -> Option<String> {
-        const INSTRUCTS: [&str; 5] =
-            ["prompt engineer", "text-to-image", "image-generation prompt", "image generation prompt", "user's prompt"];
-        const ASKS: [&str; 7] = ["transform ", "rewrite ", "expand ", "enhance ", "improve ", "convert ", "refine "];
-        let input = self.graph.input(node, name)?;
-        let whole = self.follow(input)?;
-        let is_instruction = |text: &str| {
-            let text = text.trim_start().to_lowercase();
-            let asks = ASKS.iter().any(|verb| text.starts_with(verb));
-            let addresses =
-                ["you are an expert", "you are an ai ", "you are a prompt", "your task is", "i want you to"];
-            text.starts_with("you are ")
-                || addresses.iter().any(|part| text.contains(part))
-                || INSTRUCTS.iter().any(|part| text.contains(part))
-                || asks && ["prompt", "following"].iter().any(|part| text.contains(part))
-        };
-        let Input::Link { node: from, .. } = input else { return Some(whole) };
-        let parts: Vec<String> = match self.graph.node(from) {
-            Some(join) if is_instruction(&whole) => {
-                let names: Vec<&str> =
-                    join.inputs.keys().map(String::as_str).filter(|name| is_text_input(name)).collect();
-                names.into_iter().filter_map(|name| self.input(join, name)).collect()
-            }
-            _ => return Some(whole),
-        };
-        let mut asked = parts.into_iter().filter(|part| !part.trim().is_empty() && !is_instruction(part));
-        // An instruction alone is not a prompt.
-        asked.next().filter(|_| asked.next().is_none())
     }
 
     /// Applies the replacement of a regular expression. The result is unknown if the pattern or the replacement has
@@ -543,7 +434,7 @@ fn tidied(tags: &str) -> String {
 }
 
 /// Returns whether an input of a joining node is one of its texts rather than one of its options.
-fn is_text_input(name: &str) -> bool {
+pub(super) fn is_text_input(name: &str) -> bool {
     const OPTIONS: [&str; 10] = [
         "clean_whitespace",
         "linebreak_addition",

@@ -50,7 +50,7 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
                 }
                 let mut get = |name: &str| known_value(graph, node, name, asked);
                 if let Some(known) = known::output(node, slot, &mut get) {
-                    return known.map(Cow::Owned);
+                    return known.value().map(Cow::Owned);
                 }
                 if let Some(formula) = Formula::of(node) {
                     return computed(graph, node, formula, name, asked).map(Cow::Owned);
