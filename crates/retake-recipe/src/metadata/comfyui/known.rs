@@ -12,8 +12,8 @@ use super::arithmetic::Formula;
 use super::graph::Node;
 use crate::metadata::json;
 
-/// The maximum size of a compiled regular expression; real ones have a few characters.
-const MAX_PATTERN_BYTES: usize = 1 << 16;
+/// The maximum size of a compiled regular expression: enough for a few classes of letters of all scripts.
+pub(super) const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// Resolves an input to its value.
 type Get<'g> = &'g mut dyn FnMut(&str) -> Option<Value>;

@@ -9,15 +9,13 @@ use regex::{NoExpand, RegexBuilder};
 use serde_json::Value;
 
 use super::graph::{Graph, Input, MAX_VISITS, Node};
-use super::known;
+use super::known::{self, MAX_PATTERN_BYTES};
 use super::rewriting::is_generated;
 use super::switches::BRANCHES;
 use super::values::{self, MAX_ASKED, MAX_DEPTH};
 use crate::metadata::json;
 use crate::recipe::MAX_PROMPT_BYTES;
 
-/// The maximum size of a compiled regular expression; real ones have a few characters.
-const MAX_PATTERN_BYTES: usize = 1 << 16;
 /// The inputs that hold a text; `populated_text` is the result of a wildcard.
 const TEXTS: [&str; 24] = [
     "populated_text",
