@@ -214,3 +214,26 @@ fn a_number_drawn_at_random_is_not_the_seed_it_was_drawn_with() {
     graph["3"]["inputs"]["seed"] = json!(["13", 0]);
     assert_eq!(of(&graph).recipe.seed, None);
 }
+
+/// Graphs that try to make a small file into a large text, or to compile patterns for hours.
+#[test]
+fn replacements_that_grow_end() {
+    let long = "a".repeat(100_000);
+    let node = |class: &str, inputs: Value| prompt_through(json!({"13": {"class_type": class, "inputs": inputs}}));
+    let replaced = |find: &str| json!({"text": long, "find": find, "replace": long});
+    assert_eq!(node("Text Find and Replace", replaced("")), "");
+    assert_eq!(node("Text Find and Replace", replaced("a")), "");
+    assert_eq!(node("StringReplace", json!({"string": long, "find": "a", "replace": long})), "");
+    assert_eq!(node("RegexReplace", json!({"string": long, "regex_pattern": "", "replace": long})), long);
+    let mut template = json!({"template": "{n0}"});
+    for level in 0..64 {
+        template[format!("n{level}")] = json!(format!("{{n{0}}}{{n{0}}}", level + 1));
+    }
+    assert_eq!(node("Apply Text Template (mtb)", template), "");
+    let mut nodes = json!({});
+    for level in 0..500 {
+        let from = if level == 499 { json!("a cat") } else { json!([format!("{}", level + 14), 0]) };
+        nodes[format!("{}", level + 13)] = json!({"class_type": "RegexReplace", "inputs": {"string": from, "regex_pattern": "\\w{30}", "replace": ""}});
+    }
+    assert_eq!(prompt_through(nodes), "");
+}

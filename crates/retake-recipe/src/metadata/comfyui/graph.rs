@@ -7,6 +7,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value};
 
 use super::arithmetic::Formula;
+use super::patterns::Patterns;
 use super::switches::EXTENDED;
 use super::{known, switches};
 
@@ -23,6 +24,8 @@ pub(super) const MAX_VISITS: usize = 64;
 pub(super) struct Graph {
     pub(super) nodes: Vec<Node>,
     by_id: HashMap<String, usize>,
+    /// The patterns of its nodes.
+    pub(super) patterns: Patterns,
 }
 
 /// A node: its class and its inputs.
@@ -83,7 +86,7 @@ impl Graph {
     /// Builds a graph of these nodes.
     pub(super) fn of(nodes: Vec<Node>) -> Graph {
         let by_id = nodes.iter().enumerate().map(|(place, node)| (node.id.clone(), place)).collect();
-        Graph { nodes, by_id }
+        Graph { nodes, by_id, patterns: Patterns::default() }
     }
 
     /// Names the outputs of nodes as another graph with the same nodes does.
@@ -181,7 +184,7 @@ impl Graph {
         left.set(left.get().checked_sub(1)?);
         let node = self.nodes.get(place)?;
         let mut get = |name: &str| self.literal(node.inputs.get(name)?, left).map(Cow::into_owned);
-        if let Some(known) = known::output(node, slot, &mut get) {
+        if let Some(known) = known::output(&self.patterns, node, slot, &mut get) {
             return known.value().map(Cow::Owned);
         }
         if let Some(formula) = Formula::of(node) {

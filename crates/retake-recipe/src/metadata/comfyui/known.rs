@@ -5,15 +5,13 @@
 //! others and do something else with them, so that a generic rule would find a wrong value. What they do was taken from
 //! their public sources.
 
-use regex::{Regex, RegexBuilder};
+use regex::Regex;
 use serde_json::Value;
 
 use super::arithmetic::Formula;
 use super::graph::Node;
+use super::patterns::{Flags, Patterns, replaced, replaced_matches};
 use crate::metadata::json;
-
-/// The maximum size of a compiled regular expression: enough for a few classes of letters of all scripts.
-pub(super) const MAX_PATTERN_BYTES: usize = 1 << 20;
 
 /// Resolves an input to its value.
 type Get<'g> = &'g mut dyn FnMut(&str) -> Option<Value>;
@@ -39,12 +37,12 @@ impl Output {
 }
 
 /// Returns what a node outputs; `None` if it is not one of the known nodes.
-pub(super) fn output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
-    text_output(node, slot, get).or_else(|| condition(node, get)).or_else(|| number(node, slot, get))
+pub(super) fn output(patterns: &Patterns, node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
+    text_output(patterns, node, slot, get).or_else(|| condition(node, get)).or_else(|| number(node, slot, get))
 }
 
 /// Returns the text of an output.
-fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
+fn text_output(patterns: &Patterns, node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
     let part = |names: &[&'static str]| names.get(usize::try_from(slot).ok()?).copied();
     // One text for each output.
     let named = match node.class.as_str() {
@@ -62,11 +60,11 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
         return Some(Output::of(get(name)));
     }
     let text = match node.class.as_str() {
-        "RegexExtract" => extracted(get),
+        "RegexExtract" => extracted(patterns, get),
         "StringSubstring" => substring(get),
         "CaseConverter" => text(get, "string").and_then(|of| recased(&of, text(get, "mode")?.as_str())),
         "CR Text Operation" => text(get, "text").and_then(|of| recased(&of, text(get, "operation")?.as_str())),
-        "Text Find and Replace" => replaced_by_pattern(get),
+        "Text Find and Replace" => replaced_by_pattern(patterns, get),
         "Text Multiline" => text(get, "text").map(|of| without_comments(&of)),
         "CR Multiline Text" => text(get, "multiline_text").and_then(|of| {
             let removes = get("remove_chars") == Some(Value::Bool(true));
@@ -80,7 +78,7 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
         }),
         "CR Text Blacklist" => text(get, "text").and_then(|of| {
             let (words, by) = (text(get, "blacklist_words")?, text(get, "replacement_text").unwrap_or_default());
-            Some(words.lines().filter(|word| !word.is_empty()).fold(of, |of, word| of.replace(word, &by)))
+            words.lines().try_fold(of, |of, word| replaced(&of, word, &by))
         }),
         "CR Get Parameter From Prompt" => text(get, "prompt").and_then(|of| {
             Some(of).filter(|of| get("search_string").is_some_and(|it| !of.contains(it.as_str().unwrap_or_default())))
@@ -105,11 +103,11 @@ fn text_output(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
         }
         "Apply Text Template (mtb)" => templated(node, get),
         "String Replace (mtb)" => {
-            text(get, "string").and_then(|of| Some(of.replace(&text(get, "old")?, &text(get, "new")?)))
+            text(get, "string").and_then(|of| replaced(&of, &text(get, "old")?, &text(get, "new")?))
         }
         "DF_String_Replace" => text(get, "Text")
             .filter(|_| text(get, "Mode").as_deref() == Some("Strict"))
-            .and_then(|of| Some(of.replace(&text(get, "Pattern")?, &text(get, "Replace_With")?))),
+            .and_then(|of| replaced(&of, &text(get, "Pattern")?, &text(get, "Replace_With")?)),
         "DF_String_Concatenate" => text(get, "Prepend")
             .and_then(|of| Some([of, text(get, "Append")?].join(&text(get, "Delimiter").unwrap_or_default()))),
         "Prompt (LoraManager)" => with_triggers(node, get),
@@ -303,17 +301,15 @@ pub(super) fn is_true(value: &Value) -> Option<bool> {
     }
 }
 
-fn pattern(get: Get<'_>, name: &str, ignores_case: bool) -> Option<Regex> {
+fn pattern(patterns: &Patterns, get: Get<'_>, name: &str, ignores_case: bool) -> Option<Regex> {
     let mut is = |name: &str| get(name) == Some(Value::Bool(true));
-    let (multiline, dotall) = (is("multiline"), is("dotall"));
-    let mut builder = RegexBuilder::new(&text(get, name)?);
-    builder.case_insensitive(ignores_case).multi_line(multiline).dot_matches_new_line(dotall);
-    builder.size_limit(MAX_PATTERN_BYTES).build().ok()
+    let flags = Flags { ignores_case, multiline: is("multiline"), dotall: is("dotall") };
+    patterns.compile(&text(get, name)?, flags)
 }
 
-fn extracted(get: Get<'_>) -> Option<String> {
+fn extracted(patterns: &Patterns, get: Get<'_>) -> Option<String> {
     let ignores_case = get("case_insensitive") == Some(Value::Bool(true));
-    let (of, pattern) = (text(get, "string")?, pattern(get, "regex_pattern", ignores_case)?);
+    let (of, pattern) = (text(get, "string")?, pattern(patterns, get, "regex_pattern", ignores_case)?);
     match text(get, "mode")?.as_str() {
         "First Match" => Some(pattern.find(&of).map_or("", |found| found.as_str()).to_owned()),
         "All Matches" => Some(pattern.find_iter(&of).map(|found| found.as_str()).collect::<Vec<_>>().join("\n")),
@@ -326,12 +322,15 @@ fn extracted(get: Get<'_>) -> Option<String> {
 }
 
 /// Replaces a pattern, whose replacement refers to groups as in Python: `\1`.
-fn replaced_by_pattern(get: Get<'_>) -> Option<String> {
+fn replaced_by_pattern(patterns: &Patterns, get: Get<'_>) -> Option<String> {
     let of = text(get, "text")?;
-    let pattern = pattern(get, "find", false)?;
+    let pattern = pattern(patterns, get, "find", false)?;
     let by = text(get, "replace")?.replace('$', "$$");
-    let by = Regex::new(r"\\(\d)").ok()?.replace_all(&by, "$${$1}").into_owned();
-    (!by.contains('\\')).then(|| pattern.replace_all(&of, by.as_str()).into_owned())
+    let by = patterns.compile(r"\\([0-9])", Flags::default())?.replace_all(&by, "$${$1}").into_owned();
+    // A group may be as long as the text.
+    let groups = by.matches("${").count().saturating_mul(of.len());
+    let length = by.len().saturating_add(groups);
+    replaced_matches(&of, &pattern, by.as_str(), length, 0).filter(|_| !by.contains('\\'))
 }
 
 /// Returns a part of a text by the places of its letters, which count from the end if they are negative.
@@ -424,7 +423,7 @@ fn templated(node: &Node, get: Get<'_>) -> Option<String> {
     for name in node.inputs.keys().filter(|name| name.as_str() != "template") {
         let mark = format!("{{{name}}}");
         if filled.contains(&mark) {
-            filled = filled.replace(&mark, &text(get, name)?);
+            filled = replaced(&filled, &mark, &text(get, name)?)?;
         }
     }
     Some(filled)

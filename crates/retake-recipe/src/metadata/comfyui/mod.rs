@@ -16,6 +16,7 @@ mod groups;
 mod known;
 pub(crate) mod listing;
 mod model;
+mod patterns;
 mod promoted;
 mod provider;
 mod rewriting;

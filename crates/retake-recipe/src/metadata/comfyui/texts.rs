@@ -5,11 +5,12 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashSet;
 
-use regex::{NoExpand, RegexBuilder};
+use regex::NoExpand;
 use serde_json::Value;
 
 use super::graph::{Graph, Input, MAX_VISITS, Node};
-use super::known::{self, MAX_PATTERN_BYTES};
+use super::known;
+use super::patterns::{Flags, replaced, replaced_matches};
 use super::rewriting::is_generated;
 use super::switches::BRANCHES;
 use super::values::{self, MAX_ASKED, MAX_DEPTH};
@@ -157,7 +158,7 @@ impl<'a> Search<'a> {
         if is_generated(node) {
             return self.rewritten(node);
         }
-        if let Some(known) = known::output(node, slot, &mut |name| self.value(node, name)) {
+        if let Some(known) = known::output(&self.graph.patterns, node, slot, &mut |name| self.value(node, name)) {
             return known.value().as_ref().and_then(json::plain).filter(|text| text.len() <= MAX_PROMPT_BYTES);
         }
         // What a node displays is the text of the run before; what it passes on is linked.
@@ -181,14 +182,16 @@ impl<'a> Search<'a> {
             let text = ["string", "text"].iter().find_map(|name| self.input(node, name))?;
             let find = self.input(node, "find")?;
             // If the replacement is unknown, so is the text.
-            let replaced = if text.contains(&find) { text.replace(&find, &self.input(node, "replace")?) } else { text };
-            return Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES);
+            if !text.contains(&find) {
+                return Some(text);
+            }
+            return replaced(&text, &find, &self.input(node, "replace")?);
         }
         if node.has("regex_pattern") && ["replace", "replacement"].iter().any(|name| node.has(name)) {
             return self.replaced_by_pattern(node);
         }
         if has(&["find1", "replace1"]) {
-            return self.replaced(node);
+            return self.replaced_in_turn(node);
         }
         if has(&["start_index", "max_rows"]) {
             return self.rows(node);
@@ -258,27 +261,23 @@ impl<'a> Search<'a> {
         let pattern = self.input(node, "regex_pattern")?;
         let is = |name: &str, on: bool| node.inputs.get(name) == Some(&Value::Bool(on));
         let count = ["count", "max_n_replacements"].iter().find_map(|name| node.inputs.get(*name)?.as_i64());
-        let pattern = RegexBuilder::new(&pattern)
-            .case_insensitive(is("case_insensitive", true) || is("case_sensitive", false))
-            .multi_line(is("multiline", true))
-            .dot_matches_new_line(is("dotall", true))
-            .size_limit(MAX_PATTERN_BYTES)
-            .build()
-            .ok()?;
+        let flags = Flags {
+            ignores_case: is("case_insensitive", true) || is("case_sensitive", false),
+            multiline: is("multiline", true),
+            dotall: is("dotall", true),
+        };
+        let pattern = self.graph.patterns.compile(&pattern, flags)?;
         if pattern.as_str().is_empty() || !pattern.is_match(&text) {
             return Some(text);
         }
         let replacement = ["replace", "replacement"].iter().find_map(|name| self.input(node, name))?;
-        if replacement.contains('\\') || text.len().checked_mul(replacement.len() + 1)? > MAX_PROMPT_BYTES * 64 {
-            return None;
-        }
         let count = usize::try_from(count.unwrap_or(0)).unwrap_or(0);
-        let replaced = pattern.replacen(&text, count, NoExpand(&replacement)).into_owned();
-        Some(replaced).filter(|text| text.len() <= MAX_PROMPT_BYTES)
+        replaced_matches(&text, &pattern, NoExpand(&replacement), replacement.len(), count)
+            .filter(|_| !replacement.contains('\\'))
     }
 
     /// Applies the numbered replacements of a node.
-    fn replaced(&mut self, node: &'a Node) -> Option<String> {
+    fn replaced_in_turn(&mut self, node: &'a Node) -> Option<String> {
         let mut text = ["prompt", "text", "string"].iter().find_map(|name| self.input(node, name))?;
         for number in 1.. {
             let find = format!("find{number}");
@@ -287,7 +286,7 @@ impl<'a> Search<'a> {
             }
             let find = self.input(node, &find)?;
             if !find.is_empty() && text.contains(&find) {
-                text = text.replace(&find, &self.input(node, &format!("replace{number}"))?);
+                text = replaced(&text, &find, &self.input(node, &format!("replace{number}"))?)?;
             }
             if text.len() > MAX_PROMPT_BYTES {
                 return None;
@@ -337,10 +336,10 @@ impl<'a> Search<'a> {
         match node.inputs.get("action").and_then(Value::as_str) {
             // A pattern.
             Some("replace") if b.len() > 1 && b.starts_with('/') && b.ends_with('/') => {
-                let pattern = RegexBuilder::new(b.trim_matches('/')).size_limit(MAX_PATTERN_BYTES).build().ok()?;
-                Some(pattern.replace_all(a, NoExpand(c)).into_owned()).filter(|_| !c.contains('\\'))
+                let pattern = self.graph.patterns.compile(b.trim_matches('/'), Flags::default())?;
+                replaced_matches(a, &pattern, NoExpand(c), c.len(), 0).filter(|_| !c.contains('\\'))
             }
-            Some("replace") if !b.is_empty() => Some(a.replace(b, c)).filter(|text| text.len() <= MAX_PROMPT_BYTES),
+            Some("replace") if !b.is_empty() => replaced(a, b, c),
             Some("append") => {
                 let tidy = node.inputs.get("tidy_tags").and_then(Value::as_str) == Some("yes");
                 let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

@@ -49,7 +49,7 @@ fn follow_number<'a>(graph: &'a Graph, node: &'a Node, name: &str, asked: &mut u
                     return None;
                 }
                 let mut get = |name: &str| known_value(graph, node, name, asked);
-                if let Some(known) = known::output(node, slot, &mut get) {
+                if let Some(known) = known::output(&graph.patterns, node, slot, &mut get) {
                     return known.value().map(Cow::Owned);
                 }
                 if let Some(formula) = Formula::of(node) {
