@@ -11,7 +11,7 @@
 //! ```
 //! # Reading
 //! [`read`] takes a path, [`read_bytes`] memory, [`read_from`] anything that can seek and [`read_stream`] a stream.
-//! They recognise 13 file formats by their first bytes and 31 generators by what they write, and never guess: a
+//! They recognise 13 file formats by their first bytes and 34 generators by what they write, and never guess: a
 //! [`Reading`] states the text and the rule that every field came from, keeps every text of the file verbatim, and
 //! notes what could not be read. Only a file that cannot be opened is an error; damaged ones yield what is left of
 //! them.

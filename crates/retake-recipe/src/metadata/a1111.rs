@@ -47,6 +47,18 @@ pub(super) struct Parsed {
     pub(super) rest: Vec<String>,
 }
 
+impl Parsed {
+    /// Returns whether the values of the numbers are numbers.
+    fn is_plausible(&self) -> bool {
+        let is_number = |value: &str| value.trim().parse::<f64>().is_ok();
+        self.pairs.iter().all(|pair| match pair.key.as_str() {
+            "Steps" | "Seed" | "CFG scale" => is_number(&pair.value),
+            "Size" => pair.value.split('x').all(is_number),
+            _ => true,
+        })
+    }
+}
+
 /// A parameter.
 #[derive(Debug, PartialEq)]
 pub(super) struct Pair {
@@ -69,7 +81,10 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
         let could_be = || ["Steps: ", "Seed: ", "App: Retake"].iter().any(|key| text.contains(key));
         !braced || (could_be() && texts.json(*index).is_none())
     };
-    candidates.into_iter().filter(plain).find_map(|index| read_text(texts, index))
+    // Elsewhere a text may only be about such parameters.
+    let is_own =
+        |index: &usize| order(index) == 0 || parse(texts.text(*index)).is_some_and(|parsed| parsed.is_plausible());
+    candidates.into_iter().filter(plain).filter(is_own).find_map(|index| read_text(texts, index))
 }
 
 /// Reads this text if it is in A1111's format.

@@ -15,6 +15,9 @@ pub(super) const TEXT: &str = "txt";
 /// The name of the model setting, which only Easy Diffusion uses.
 const MODEL: &str = "use_stable_diffusion_model";
 
+/// The label of the model setting.
+const MODEL_LABEL: &str = "Stable Diffusion model";
+
 const KNOWN: &[&str] = &[
     "prompt",
     "original_prompt",
@@ -34,7 +37,7 @@ const LABELS: &[(&str, &str)] = &[
     ("Prompt", "prompt"),
     ("Negative Prompt", "negative_prompt"),
     ("Seed", "seed"),
-    ("Stable Diffusion model", MODEL),
+    (MODEL_LABEL, MODEL),
     ("Clip Skip", "clip_skip"),
     ("ControlNet model", "use_controlnet_model"),
     ("ControlNet Filter", "control_filter_to_apply"),
@@ -71,9 +74,11 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
         Some((index, texts.json_with(index, &[MODEL])?.as_object().filter(|it| it.contains_key(MODEL))?.clone()))
     };
     let embedded = || {
-        let index = texts.png(MODEL)?;
+        // Under the names of the settings, or under their labels.
+        let index = texts.png(MODEL).or_else(|| texts.png(MODEL_LABEL).filter(|_| texts.png("Seed").is_some()))?;
         let keywords = texts.raw.iter().filter(|raw| matches!(raw.slot, Slot::PngChunk(_)));
-        Some((index, keywords.map(|raw| (raw.key.clone(), fields::verbatim(&raw.text))).collect()))
+        let name = |key: &str| LABELS.iter().find(|(label, _)| *label == key).map_or(key, |(_, name)| name).to_owned();
+        Some((index, keywords.map(|raw| (name(&raw.key), fields::verbatim(&raw.text))).collect()))
     };
     let as_text = || texts.beside(TEXT).and_then(|index| Some((index, labelled(texts.text(index))?)));
     let as_json = texts.exif("UserComment").and_then(own).or_else(|| texts.beside(JSON).and_then(own));

@@ -56,6 +56,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let index = texts.png("parameters").or_else(|| texts.exif("UserComment"))?;
     let Some(Value::Object(record)) = texts.json(index) else {
         let mut fields = marked.and_then(|_| a1111::read_text(texts, index))?;
+        typed(texts.text(index), index, &mut fields);
         fields.known_as(Generator::Fooocus, at(marked?, "the scheme of its metadata"));
         return Some(fields);
     };
@@ -67,6 +68,22 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
     let mut fields = Fields::of(Generator::Fooocus, at(index, "its scheme of JSON"));
     fill(record, index, &mut fields);
     Some(fields)
+}
+
+/// Replaces the prompts of A1111's text, which have the styles in them, by those that were typed.
+fn typed(text: &str, index: usize, fields: &mut Fields) {
+    let Some(parsed) = a1111::parse(text) else { return };
+    let pair = |key: &str| parsed.pairs.iter().find(|pair| pair.key == key).map(|pair| pair.value.as_str());
+    let (Some(prompt), negative) = (pair("Raw prompt"), pair("Raw negative prompt")) else { return };
+    if prompt.trim().is_empty() {
+        return;
+    }
+    let sent = std::mem::take(&mut fields.recipe.prompt);
+    fields.recipe.negative_prompt = None;
+    fields.sources.retain(|source| !["prompt", "negativePrompt"].contains(&source.field));
+    fields.prompt(at(index, "`Raw prompt`"), prompt);
+    fields.prompt_sent(at(index, "the first lines"), &sent);
+    fields.negative(at(index, "`Raw negative prompt`"), negative.unwrap_or_default());
 }
 
 /// Reads FooocusPlus's own scheme: display labels as names, in a PNG under `Comment`.

@@ -37,11 +37,13 @@ pub enum Generator {
     StableDiffusionCpp,
     FooocusPlus,
     Uno,
+    MochiDiffusion,
+    KoboldCpp,
 }
 
 impl Generator {
     /// All generators.
-    pub const ALL: [Generator; 32] = [
+    pub const ALL: [Generator; 34] = [
         Generator::A1111,
         Generator::Forge,
         Generator::ForgeClassic,
@@ -74,6 +76,8 @@ impl Generator {
         Generator::StableDiffusionCpp,
         Generator::FooocusPlus,
         Generator::Uno,
+        Generator::MochiDiffusion,
+        Generator::KoboldCpp,
     ];
 
     /// Returns its name as its users write it. Names are stable, since they are recorded as the provider.
@@ -111,6 +115,8 @@ impl Generator {
             Generator::StableDiffusionCpp => "stable-diffusion.cpp",
             Generator::FooocusPlus => "FooocusPlus",
             Generator::Uno => "UNO",
+            Generator::MochiDiffusion => "Mochi Diffusion",
+            Generator::KoboldCpp => "KoboldCpp",
         }
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn read(texts: &Texts) -> Option<Fields> {
 }
 
 /// Returns the descriptions of an image, wherever its format has one.
-fn descriptions(texts: &Texts) -> impl Iterator<Item = (usize, String)> + '_ {
+pub(super) fn descriptions(texts: &Texts) -> impl Iterator<Item = (usize, String)> + '_ {
     let plain = [texts.png("Description"), texts.exif("ImageDescription"), texts.iptc("Caption")];
     let packet = texts.raw.iter().position(|raw| raw.slot == Slot::Xmp);
     let in_packet = packet.and_then(|index| {

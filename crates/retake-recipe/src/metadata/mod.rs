@@ -27,6 +27,7 @@ mod generator;
 mod hugging_face;
 mod invokeai;
 mod json;
+mod listed;
 mod midjourney;
 mod novelai;
 #[cfg(feature = "pixels")]
@@ -229,6 +230,7 @@ const READERS: &[TextsReader] = &[
     easy_diffusion::read,
     hugging_face::read,
     uno::read,
+    listed::read,
     comfyui::read,
     a1111::read,
     midjourney::read,

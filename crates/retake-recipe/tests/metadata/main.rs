@@ -9,6 +9,7 @@ mod damage;
 mod editor;
 mod formats;
 mod graphs;
+mod listed;
 mod makers;
 mod nodes;
 mod samplers;
