@@ -76,8 +76,11 @@ fn subgraph(key: &str, definition: &Value, group: &Value) -> Value {
         for (slot, input) in (0_u64..).zip(node.get_mut("inputs").and_then(Value::as_array_mut).into_iter().flatten()) {
             let from = match inside.get(&(place, slot)) {
                 Some((from, output)) => json!([links.len(), from, output, place, slot]),
-                // A value becomes an input of the group if something was connected to it.
-                None if input.get("widget").is_none() || connected.contains(&(place, slot)) => {
+                // A value becomes an input of the group if something was, or is, connected to it.
+                None if input.get("widget").is_none()
+                    || connected.contains(&(place, slot))
+                    || is_shown(input, group) =>
+                {
                     inputs += 1;
                     json!([links.len(), SUBGRAPH_INPUTS, inputs - 1, place, slot])
                 }
@@ -94,6 +97,13 @@ fn subgraph(key: &str, definition: &Value, group: &Value) -> Value {
     }
     let names: Vec<Value> = (0..inputs).map(|_| Value::Object(Map::new())).collect();
     json!({"id": key, "inputs": names, "nodes": nodes, "links": links})
+}
+
+/// Returns whether a group node lists this value of a node inside among its inputs.
+fn is_shown(input: &Value, group: &Value) -> bool {
+    let name = |input: &Value| input.get("name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let inner = name(input);
+    list(group, "inputs").any(|outer| outer.get("widget").is_some() && name(outer).ends_with(&inner))
 }
 
 /// Gives the nodes inside the values of the group node, if it has as many as all of them.

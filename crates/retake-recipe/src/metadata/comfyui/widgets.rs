@@ -60,7 +60,11 @@ pub(super) fn widgets(class: &str, node: &Value) -> Map<String, Value> {
             // rgthree stores each LoRA as an object.
             .map(|(place, value)| (format!("lora_{place}"), value.clone()))
             .collect(),
-        values => only_sentence(values).map(|text| ("text".to_owned(), text.clone())).into_iter().collect(),
+        values => {
+            let (text, seed) = (only_sentence(values), only_seed(values));
+            let named = text.map(|text| ("text", text)).into_iter().chain(seed.map(|seed| ("seed", seed)));
+            named.map(|(name, value)| (name.to_owned(), value.clone())).collect()
+        }
     }
 }
 

@@ -213,9 +213,11 @@ impl<'a> Unfolding<'a> {
                 // A bypassed node passes on an input of the same type.
                 let wanted = node.get("outputs")?.as_array()?.get(usize::try_from(slot).ok()?)?.get("type")?;
                 let inputs = node.get("inputs")?.as_array()?;
-                let same = inputs
-                    .iter()
-                    .find(|input| input.get("type") == Some(wanted) && input.get("link").is_some_and(Value::is_u64))?;
+                let fits =
+                    |input: &&Value| input.get("type") == Some(wanted) && input.get("link").is_some_and(Value::is_u64);
+                // The one in the same place, if it is of the type.
+                let place_of = usize::try_from(slot).ok().and_then(|slot| inputs.get(slot));
+                let same = place_of.filter(fits).or_else(|| inputs.iter().find(fits))?;
                 self.by_link(place, same.get("link")?.as_u64()?, depth)
             }
             _ => Some(End::Node(format!("{}{id}", scope.prefix), slot)),
