@@ -222,3 +222,17 @@ fn a_seed_that_is_supplied_everywhere() {
     assert_eq!(seed_of(converted.clone(), vec![everywhere(1, 2)]), Some(1), "a muted one supplies nothing");
     assert_eq!(seed_of(converted, vec![everywhere(1, 0), everywhere(2, 0)]), Some(1), "two leave it open");
 }
+
+#[test]
+fn prompts_by_frame_without_names() {
+    let schedule = "\"0\": \"a cat\",\n\"12\": \"a dog\"";
+    let workflow = json!({
+        "nodes": [
+            {"id": 1, "type": "SomePromptSchedule", "inputs": [], "widgets_values": [schedule, 24, true, "a photo of, ", ", best quality, sharp"]},
+            {"id": 3, "type": "KSampler", "inputs": [{"name": "positive", "type": "CONDITIONING", "link": 1}], "widgets_values": [1, "fixed", 20, 8, "euler", "normal", 1]},
+            {"id": 5, "type": "SaveImage", "inputs": [{"name": "images", "type": "IMAGE", "link": 2}], "widgets_values": ["x"]}
+        ],
+        "links": [[1, 1, 0, 3, 0, "CONDITIONING"], [2, 3, 0, 5, 0, "IMAGE"]]
+    });
+    assert_eq!(read(&png(&[text("workflow", workflow.to_string())])).recipe.prompt, schedule);
+}

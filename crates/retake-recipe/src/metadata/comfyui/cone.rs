@@ -159,12 +159,15 @@ pub(super) fn prompt<'a>(graph: &'a Graph, maker: &'a Node) -> Option<(&'a Node,
 pub(super) fn is_sentence(text: &str) -> bool {
     let text = text.trim();
     let is_path = |word: &str| word.contains("://") || word.contains(":\\") || word.starts_with('/');
-    // A list of prompts by frame.
-    let is_keyed = text.strip_prefix('"').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    !is_keyed
+    !is_schedule(text)
         && text.contains(|c: char| c.is_whitespace() || c == ',' || ('\u{3040}'..='\u{9fff}').contains(&c))
         && text.contains(char::is_alphabetic)
         && !text.starts_with(['{', '[', '<'])
         && !text.split_whitespace().next().is_some_and(is_path)
         && !text.contains(".safetensors")
+}
+
+/// Returns whether a text is a list of prompts by frame: `"0": "a cat", "12": "a dog"`.
+pub(super) fn is_schedule(text: &str) -> bool {
+    text.trim().strip_prefix('"').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }

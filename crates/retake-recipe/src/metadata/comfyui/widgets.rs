@@ -159,8 +159,11 @@ fn sampling(values: &[Value]) -> Option<Map<String, Value>> {
     Some(found.into_iter().map(|(name, value)| (name.to_owned(), value.clone())).collect())
 }
 
-/// Returns the only text of several words.
+/// Returns the only text of several words, or the prompts by frame, whatever is put before and after each of them.
 fn only_sentence(values: &[Value]) -> Option<&Value> {
+    if let Some(schedule) = values.iter().find(|value| value.as_str().is_some_and(cone::is_schedule)) {
+        return Some(schedule);
+    }
     let mut sentences = values.iter().filter(|value| value.as_str().is_some_and(cone::is_sentence));
     sentences.next().filter(|_| sentences.next().is_none())
 }
