@@ -61,7 +61,9 @@ pub(super) fn widgets(class: &str, node: &Value) -> Map<String, Value> {
             .map(|(place, value)| (format!("lora_{place}"), value.clone()))
             .collect(),
         values => {
-            let (text, seed) = (only_sentence(values), only_seed(values));
+            // Another node may draw a number with a seed of its own.
+            let samples = linked_inputs(node).any(|(name, _)| name.contains("latent") || name.contains("positive"));
+            let (text, seed) = (only_sentence(values), only_seed(values).filter(|_| samples));
             let named = text.map(|text| ("text", text)).into_iter().chain(seed.map(|seed| ("seed", seed)));
             named.map(|(name, value)| (name.to_owned(), value.clone())).collect()
         }
