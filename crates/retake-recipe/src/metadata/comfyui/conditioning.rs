@@ -112,9 +112,16 @@ fn conditioning<'a>(
                 || side_of(&name).is_some()
                 || PIPES.contains(&name.as_str())
         });
+        // Its own text is added to what it gets.
+        let adds_own = node.class == "CLIPTextEncodeAndCombineCached";
         // A node that adds a text for a part of the image (GLIGEN) or for a control net passes on the prompt itself.
         let adds = graph.linked(node, "conditioning_to").is_some() || node.class == "CLIPTextEncodeControlnet";
         let texts = if adds { Vec::new() } else { encoded(graph, node, side, leaf) };
+        if adds_own && let Some(next) = graph.linked(node, "conditioning").and_then(|place| graph.node(place)) {
+            conditioning(graph, next, side, seen, found, false);
+            found.extend(texts.into_iter().map(|text| (node, text)));
+            return;
+        }
         if !texts.is_empty() {
             found.extend(texts.into_iter().map(|text| (node, text)));
             return;
@@ -264,7 +271,9 @@ fn encoded_under_own_names<'a>(graph: &'a Graph, node: &'a Node, side: PromptSid
     let has_negative = node.inputs.keys().any(|name| is_negative(name));
     let is_of_side = |name: &&String| match side {
         PromptSide::Negative if has_negative => is_negative(name),
-        _ => is_text(name),
+        // What is only for the other side.
+        PromptSide::Negative => is_text(name) && !name.starts_with("pos"),
+        PromptSide::Positive => is_text(name),
     };
     let named: Vec<texts::Text<'a>> = node
         .inputs

@@ -53,6 +53,10 @@ fn text_output(patterns: &Patterns, node: &Node, slot: u64, get: Get<'_>) -> Opt
         "CLIP Positive-Negative w/Text (WLSH)" => part(&["", "", "positive_text", "negative_text"]),
         "ETN_Parameter" => Some("default"),
         "ImpactValueReceiver" => Some("value"),
+        "LayerUtility: Integer" => Some("int_value"),
+        "Repeater|pysssss" => Some("source"),
+        "DynamicDelayProcessor" => Some("any_input"),
+        "IsOneOfGroupsActive" => Some("active_state"),
         "CustomCombo" => part(&["choice", "index"]),
         _ => None,
     };
@@ -66,7 +70,7 @@ fn text_output(patterns: &Patterns, node: &Node, slot: u64, get: Get<'_>) -> Opt
         "CR Text Operation" => text(get, "text").and_then(|of| recased(&of, text(get, "operation")?.as_str())),
         "Text Find and Replace" => replaced_by_pattern(patterns, get),
         "Text Multiline" => text(get, "text").map(|of| without_comments(&of)),
-        "CR Multiline Text" => text(get, "multiline_text").and_then(|of| {
+        "CR Multiline Text" => text(get, "multiline_text").or_else(|| text(get, "text")).and_then(|of| {
             let removes = get("remove_chars") == Some(Value::Bool(true));
             let chars = if removes { text(get, "chars_to_remove")? } else { String::new() };
             Some(without_comments(&of).replace(|c: char| chars.contains(c), ""))
@@ -126,6 +130,9 @@ fn text_output(patterns: &Patterns, node: &Node, slot: u64, get: Get<'_>) -> Opt
         | "Text List to Text"
         | "Text Random Line"
         | "Text Shuffle"
+        | "PromptSimplification"
+        | "TextSplitByDelimiter"
+        | "JoinWithDelimiter"
         | "TextRandomMultiline"
         | "TextSwitchCase"
         | "Bjornulf_LineSelector"
@@ -182,6 +189,25 @@ fn condition(node: &Node, get: Get<'_>) -> Option<Output> {
         "Logic NOT" | "ImpactNeg" => {
             ["boolean", "value"].iter().find_map(|name| get(name)).and_then(|on| is_true(&on)).map(|on| !on)
         }
+        "LayerUtility: BooleanOperator" | "LayerUtility: BooleanOperatorV2" => operated(get),
+        "BooleanPrimitive" => {
+            let reverses = get("reverse") == Some(Value::Bool(true));
+            get("value").and_then(|on| is_true(&on)).map(|on| on != reverses)
+        }
+        "ImpactIfNone" => Some(node.has("any_input")),
+        "ImpactLogicalOperators" | "Logic Comparison AND" | "Logic Comparison OR" | "Logic Comparison XOR" => {
+            let operator = node.class.rsplit(' ').next().unwrap_or_default().to_lowercase();
+            let operator = node.inputs.get("operator").and_then(Value::as_str).map_or(operator, str::to_owned);
+            let mut side = |names: [&str; 2]| names.iter().find_map(|name| get(name)).and_then(|on| is_true(&on));
+            side(["bool_a", "boolean_a"]).zip(side(["bool_b", "boolean_b"])).and_then(|(a, b)| {
+                match operator.as_str() {
+                    "and" => Some(a && b),
+                    "or" => Some(a || b),
+                    "xor" => Some(a != b),
+                    _ => None,
+                }
+            })
+        }
         // It takes a fraction.
         "Logic Boolean" => get("boolean").and_then(|on| as_number(&on)).map(|on| on.round_ties_even() != 0.0),
         _ => {
@@ -191,6 +217,31 @@ fn condition(node: &Node, get: Get<'_>) -> Option<Output> {
         }
     };
     Some(Output::of(is_met))
+}
+
+/// Applies an operator to two values, each of which is linked or typed.
+fn operated(get: Get<'_>) -> Option<bool> {
+    let mut side = |linked: &str, typed: &str| get(linked).or_else(|| get(typed));
+    let (a, b) = (side("a", "a_value")?, side("b", "b_value"));
+    let truth = |value: &Value| is_true(value);
+    let operator = text(get, "operator")?;
+    if operator == "not(a)" {
+        return truth(&a).map(|on| !on);
+    }
+    let b = b?;
+    let numbers = as_number(&a).zip(as_number(&b));
+    match (operator.as_str(), numbers) {
+        ("and", _) => Some(truth(&a)? && truth(&b)?),
+        ("or", _) => Some(truth(&a)? || truth(&b)?),
+        ("xor", _) => Some(truth(&a)? != truth(&b)?),
+        ("==", _) => Some(a == b),
+        ("!=", _) => Some(a != b),
+        ("<", Some((a, b))) => Some(a < b),
+        (">", Some((a, b))) => Some(a > b),
+        ("<=", Some((a, b))) => Some(a <= b),
+        (">=", Some((a, b))) => Some(a >= b),
+        _ => None,
+    }
 }
 
 /// Compares the inputs `a` and `b`: `a == b`.
@@ -239,6 +290,30 @@ fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
             Some("modulo") => of("a").and_then(|a| of("b").map(|b| a - b * (a / b).floor())),
             _ => return None,
         },
+        "LayerUtility: Float" => of("float_value"),
+        "LayerUtility: NumberCalculator" | "LayerUtility: NumberCalculatorV2" => {
+            let mut side = |linked: &str, typed: &str| of(linked).or_else(|| of(typed));
+            side("a", "a_value").and_then(|a| {
+                let (b, operator) = (side("b", "b_value")?, node.inputs.get("operator")?.as_str()?);
+                let result = match operator {
+                    "//" => (a / b).floor(),
+                    operator => {
+                        Formula::Operation(operator).compute(&mut |name| Some(if name == "a" { a } else { b }))?
+                    }
+                };
+                Some(if slot == 0 { result.trunc() } else { result })
+            })
+        }
+        "FloatSlider" | "IntNumber" | "LimitNumber" => {
+            of("number").and_then(|it| Some(it.max(of("min_value")?).min(of("max_value")?)))
+        }
+        "MultiplicationNode" => of("numberA").and_then(|it| {
+            let result = it * of("multiply_by")? + of("add_by")?;
+            Some(if slot == 1 { result.trunc() } else { result })
+        }),
+        "SeedSelector" => of("mode").and_then(|random| of(if random == 0.0 { "fixed_seed" } else { "seed" })),
+        "Number to Int" => of("number").map(f64::trunc),
+        "CR Math Operation" | "TextToNumber" | "StringToNumber" | "NumberScaler" => None,
         "CM_IntBinaryOperation" | "CM_FloatBinaryOperation" => of("a").and_then(|a| {
             let (b, operation) = (of("b")?, node.inputs.get("op")?.as_str()?);
             let is_whole = node.class.starts_with("CM_Int");

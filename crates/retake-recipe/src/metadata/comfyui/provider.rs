@@ -47,10 +47,12 @@ const SETTINGS: [&str; 20] = [
     "output_format",
 ];
 /// Parts of class names that take text but do not make images from it.
-const OTHERS: [&str; 22] = [
+const OTHERS: [&str; 24] = [
     // They make a mesh, or enlarge what another node made.
     "tomodel",
     "upscal",
+    "refiner",
+    "supir",
     "segment",
     "sam",
     "dino",

@@ -8,7 +8,7 @@ use super::texts::{Search, is_text_input};
 use super::values::STEPS;
 
 /// Parts of class names of nodes whose text is generated when they run, so that it is not in the file.
-const RUNTIME: [&str; 23] = [
+const RUNTIME: [&str; 26] = [
     "generate",
     "llm",
     "gpt",
@@ -32,6 +32,9 @@ const RUNTIME: [&str; 23] = [
     "deepseek",
     "loadtext",
     "tipo",
+    "promptgenerator",
+    "promptembellish",
+    "zhipu",
 ];
 
 /// Returns whether a node generates its text when it runs, so that it is not in the file.
@@ -58,7 +61,7 @@ impl<'a> Search<'a> {
     /// Returns the text given to a language model. If it looks at an image, this was a question about it, unless the
     /// model rewrites prompts for that image.
     pub(super) fn rewritten(&mut self, node: &'a Node) -> Option<String> {
-        const GIVEN: [&str; 12] = [
+        const GIVEN: [&str; 14] = [
             "prompt",
             "user_prompt",
             "text",
@@ -71,6 +74,8 @@ impl<'a> Search<'a> {
             "prompt_text",
             "model.prompt",
             "tags",
+            "describe",
+            "orig_prompt",
         ];
         let class = node.class.to_ascii_lowercase();
         let enhances = class.contains("enhance") || class.contains("ltx");

@@ -38,6 +38,13 @@ pub(super) fn passed_on<'a>(
     if node.class == "SimpleMathCondition+" {
         return None;
     }
+    if node.class == "LazySwitch1way" || (node.class == "LazySwitch2way" && slot == 0) {
+        return named(if condition()? { "ON_TRUE" } else { "ON_FALSE" });
+    }
+    if node.class == "ImageMuxer" {
+        let place = fields::whole(set_by(&["input_selector"])?.as_ref())?;
+        return named(&format!("image_{}", place + 1));
+    }
     for (on_true, on_false) in BRANCHES.into_iter().filter(|_| node.class != "CR Set Value on String") {
         match (named(on_true), named(on_false)) {
             (None, None) => {}
@@ -84,6 +91,10 @@ pub(super) fn passed_on<'a>(
     }
     if !class.to_ascii_lowercase().contains("switch") {
         return None;
+    }
+    // The name of the chosen input.
+    if let Some(name) = set_by(&["Input"]).as_deref().and_then(Value::as_str).and_then(named) {
+        return Some(name);
     }
     // A number that selects one of several numbered inputs.
     let (number, first) = match set_by(&["select", "selection_in", "Input", "input", "index"])?.as_ref() {
