@@ -312,6 +312,9 @@ fn number(node: &Node, slot: u64, get: Get<'_>) -> Option<Output> {
             Some(if slot == 1 { result.trunc() } else { result })
         }),
         "SeedSelector" => of("mode").and_then(|random| of(if random == 0.0 { "fixed_seed" } else { "seed" })),
+        "Constant Number" => {
+            of("number_as_text").or_else(|| of("number")).map(|it| if slot == 2 { it.trunc() } else { it })
+        }
         "Number to Int" => of("number").map(f64::trunc),
         "CR Math Operation" | "TextToNumber" | "StringToNumber" | "NumberScaler" => None,
         "CM_IntBinaryOperation" | "CM_FloatBinaryOperation" => of("a").and_then(|a| {

@@ -386,7 +386,10 @@ impl<'a> Search<'a> {
             let is_trimmed = is_clean || node.class == "FlexibleStringMergerNode";
             parts.push(if is_trimmed { part.trim().to_owned() } else { part });
         }
-        parts.retain(|part| !["", "undefined"].contains(&part.as_str()));
+        // One joins empty texts, too.
+        if node.class != "CR Combine Prompt" {
+            parts.retain(|part| !["", "undefined"].contains(&part.as_str()));
+        }
         (!parts.is_empty()).then(|| parts.join(delimiter))
     }
 }
