@@ -50,10 +50,11 @@ pub(super) struct Parsed {
 impl Parsed {
     /// Returns whether the values of the numbers are numbers.
     fn is_plausible(&self) -> bool {
-        let is_number = |value: &str| value.trim().parse::<f64>().is_ok();
+        // A text may be cut off after the key.
+        let is_number = |value: &str| value.trim().is_empty() || value.trim().parse::<f64>().is_ok();
         self.pairs.iter().all(|pair| match pair.key.as_str() {
             "Steps" | "Seed" | "CFG scale" => is_number(&pair.value),
-            "Size" => pair.value.split('x').all(is_number),
+            "Size" => pair.value.chars().all(|c| c.is_ascii_digit() || ['x', ' '].contains(&c)),
             _ => true,
         })
     }

@@ -79,7 +79,7 @@ pub type PixelDecoder<'a> = &'a dyn Fn(&[u8], &mut dyn FnMut(Pixels<'_>));
 /// # let dir = std::env::temp_dir().join("retake-recipe-read");
 /// # std::fs::create_dir_all(&dir)?;
 /// # let path = dir.join("cat.gif");
-/// # std::fs::write(&path, b"GIF89a\x10\0\x10\0\0\0\0!\xfe\x2fa cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8\0;")?;
+/// # std::fs::write(&path, b"GIF89a\x10\0\x10\0\0\0\0!\xfe\x33a cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8\0;")?;
 /// let reading = retake_recipe::read(&path)?;
 /// assert_eq!(reading.recipe.prompt, "a cat");
 /// for source in &reading.sources {
@@ -110,7 +110,7 @@ pub fn read_contents_with(
 /// Reads the metadata of an image or video from its bytes.
 ///
 /// ```
-/// let png = b"GIF89a\x10\0\x10\0\0\0\0!\xfe\x2fa cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8\0;";
+/// let png = b"GIF89a\x10\0\x10\0\0\0\0!\xfe\x33a cat\nSteps: 20, Sampler: Euler, Seed: 7, Size: 8x8\0;";
 /// let reading = retake_recipe::read_bytes(png);
 /// assert_eq!(reading.recipe.seed.unwrap().0, 7);
 /// assert_eq!(reading.raw[0].place(), "GIF comment at byte 13");
