@@ -144,3 +144,21 @@ fn positions_of_switches() {
     let circular = json!({"class_type": "UniversalSwitch", "inputs": {"selection_in": ["13", 0], "input1": ["16", 0], "input2": ["17", 0]}});
     assert_eq!(prompt_of(circular), "");
 }
+
+/// Graphs whose switches or contexts lead to each other in many ways.
+#[test]
+fn switches_that_multiply_with_every_level_end() {
+    for class in ["Any Switch (rgthree)", "Context Merge (rgthree)", "Context Switch (rgthree)"] {
+        let mut nodes = json!({});
+        for level in 0..40 {
+            let from = json!([format!("n{}", level + 1), 0]);
+            let inputs: Value = (0..10).map(|place| (format!("ctx_{place:02}"), from.clone())).collect();
+            nodes[format!("n{level}")] = json!({"class_type": class, "inputs": inputs});
+        }
+        nodes["n40"] = json!({"class_type": "Context (rgthree)", "inputs": {}});
+        let mut graph = with(nodes);
+        graph["6"]["inputs"]["text"] = json!(["n0", 0]);
+        graph["3"]["inputs"]["seed"] = json!(["n0", 8]);
+        assert_eq!((of(&graph).recipe.prompt.as_str(), of(&graph).recipe.seed), ("", None), "{class}");
+    }
+}

@@ -16,6 +16,8 @@ pub(super) const MAX_NODES: usize = 10_000;
 
 /// The maximum number of consecutive switches that are followed.
 const MAX_SWITCHES: usize = 16;
+/// The maximum number of contexts that are merged; the node has five inputs.
+const MAX_MERGED: usize = 8;
 /// The maximum number of nodes visited for the position of a switch.
 pub(super) const MAX_VISITS: usize = 64;
 
@@ -137,7 +139,8 @@ impl Graph {
     fn chosen<'a>(&'a self, place: usize, slot: u64, left: usize) -> Input<'a> {
         let here = Input::Link { node: place, slot };
         let (Some(node), Some(left)) = (self.nodes.get(place), left.checked_sub(1)) else { return here };
-        let (connects, visits) = (|value: &Value| self.is_connected(value, left), Cell::new(MAX_VISITS));
+        let visits = Cell::new(MAX_VISITS);
+        let connects = |value: &Value| self.is_connected(value, &visits);
         if node.class.starts_with("Context Merge") {
             return self.merged(node, slot, left).unwrap_or(here);
         }
@@ -161,16 +164,19 @@ impl Graph {
         let mut contexts: Vec<(&String, &Value)> = node.inputs.iter().collect();
         contexts.sort_by(|(one, _), (other, _)| other.cmp(one));
         let of_context = |(_, value): (&String, &'a Value)| {
-            let found = self.chosen(self.link(value)?.0, slot, left);
+            // Merges of merges double with every level.
+            let found = self.chosen(self.link(value)?.0, slot, left / 4);
             let is_context = |place: usize| self.nodes.get(place).is_some_and(|node| node.class.starts_with("Context"));
             Some(found).filter(|found| !matches!(found, Input::Link { node, .. } if is_context(*node)))
         };
-        contexts.into_iter().find_map(of_context)
+        contexts.into_iter().take(MAX_MERGED).find_map(of_context)
     }
 
-    /// Returns whether a value is a link to anything but a switch without a connected input.
-    fn is_connected(&self, value: &Value, left: usize) -> bool {
-        let Some(left) = left.checked_sub(1) else { return true };
+    /// Returns whether a value is a link to anything but a switch without a connected input. `left` limits the nodes
+    /// visited.
+    fn is_connected(&self, value: &Value, left: &Cell<usize>) -> bool {
+        let Some(rest) = left.get().checked_sub(1) else { return true };
+        left.set(rest);
         let linked = self.link(value).and_then(|(place, _)| self.nodes.get(place));
         linked.is_some_and(|node| {
             !switches::needs_input(node) || node.inputs.values().any(|value| self.is_connected(value, left))
